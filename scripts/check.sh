@@ -1,0 +1,86 @@
+#!/bin/bash
+#
+# check.sh [--prepare]
+#	Runs every test there is against a throw-away PostgreSQL ("make check").
+#
+# The last line is the total: 'N passed, N failed[, N skipped]'.  PG_CONFIG picks
+# the PostgreSQL.  With --prepare it only installs what the tests need.
+#
+# An executable test/*.sh is a test of its own: it runs at the root of a copy of
+# the sources, as an unprivileged user, with the environment set up for a cluster
+# that has the extension installed, and closes with its counts.
+
+# shellcheck source=scripts/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/steps.sh
+. "$ROOT/scripts/steps.sh"
+
+regress()
+{
+	local status=0 log=$WORK/tree/regress.log
+
+	tree_make installcheck TAP_TESTS= >"$log" 2>&1 || status=$?
+	# old: "test name ... ok  12 ms", and indented without "test" in a group;
+	# from 16: "ok 1 - name 12 ms", with + in a group
+	passed=$(grep -cE '^(test | +).*\.\.\. +ok( |$)|^ok [0-9]+ +[-+] ' "$log" || true)
+	failed=$(grep -cE '^(test | +).*\.\.\. +FAILED|^not ok [0-9]+ +[-+] ' "$log" || true)
+	cat "$log"
+	[[ ! -f $WORK/tree/regression.diffs ]] || cat "$WORK/tree/regression.diffs"
+	say "$passed passed, $failed failed"
+	return "$status"
+}
+
+tap()
+{
+	local status=0 log=$WORK/tree/tap.log
+
+	if [[ -z $(find "$ROOT/test/t" -name '*.pl' 2>/dev/null) ]]; then
+		skip "no TAP tests here yet"
+		return
+	fi
+	if ! perl -MIPC::Run -e 1; then
+		skip "TAP tests need Perl's IPC::Run"
+		return
+	fi
+	tree_make installcheck REGRESS= PROVE_FLAGS=--verbose >"$log" 2>&1 || status=$?
+	passed=$(grep -cE '^ok [0-9]+' "$log" || true)
+	failed=$(grep -cE '^not ok [0-9]+' "$log" || true)
+	cat "$log"
+	[[ $status == 0 ]] || find "$WORK/tree/tmp_check/log" -type f -exec tail -n 25 {} + 2>/dev/null
+	say "$passed passed, $failed failed"
+	return "$status"
+}
+
+# A goal of test/engine.mk, which needs no PostgreSQL.
+engine()
+{
+	as_user make -C "$WORK/tree" --no-print-directory -f test/engine.mk "$1"
+}
+
+demo()
+{
+	env PG_CONFIG="$SYSTEM_PG_CONFIG" "$ROOT/scripts/demo.sh"
+}
+
+work_make
+have_apt && { need prove perl; perl -MIPC::Run -e 1 2>/dev/null || apt_install libipc-run-perl; }
+if [[ ${1:-} == --prepare ]]; then
+	postgres_find
+	compiler_need
+	exit
+fi
+extension_prepare
+cluster_start
+
+if [[ -f $ROOT/test/engine.mk ]]; then
+	for goal in check check-sanitize check-neon; do
+		step "engine.$goal" engine "$goal"
+	done
+fi
+step regress regress
+step tap tap
+for file in "$ROOT"/test/*.sh; do
+	[[ ! -x $file ]] || step "$(basename "$file" .sh)" as_user env -C "$WORK/tree" "test/${file##*/}"
+done
+[[ ! -f $ROOT/demo/demo.sql ]] || step demo one demo
+steps_total

@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+#
+# steps.sh
+#	Runs named steps, each of which closes with 'N passed, N failed[, N skipped]',
+#	and adds them up.
+#
+# Sourced after lib.sh.  A step that fails does not stop the next.  A step that
+# exits non-zero counts at least one failure, and so does one that counts nothing.
+# Each step runs in a process group of its own, which ends at the time limit or
+# when the script is interrupted.
+
+PASSED=0 FAILED=0 SKIPPED=0
+STEP_LIMIT=${STEP_LIMIT:-1200}
+STEP_PID=
+
+# NAME COMMAND...
+step()
+{
+	local name=$1 log=$LOG/step.$1.log status=0 watchdog start=$SECONDS counts passed failed skipped
+
+	shift
+	set -m
+	(set -e +m; "$@") >"$log" 2>&1 </dev/null &
+	STEP_PID=$!
+	(sleep "$STEP_LIMIT"; echo "over the time limit of $STEP_LIMIT s" >>"$log"; kill -TERM -- "-$STEP_PID") >/dev/null 2>&1 &
+	watchdog=$!
+	set +m
+	wait "$STEP_PID" || status=$?
+	STEP_PID=
+	kill -KILL -- "-$watchdog" 2>/dev/null || true
+	wait "$watchdog" 2>/dev/null || true
+
+	counts=$(grep -E '^([a-z]+: )?[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' "$log" | tail -n 1 || true)
+	read -r passed failed skipped < <(sed -E 's/^[a-z]+: //; s/[^0-9]+/ /g' <<<"${counts:-0 0 0}")
+	skipped=${skipped:-0}
+	if [[ $failed == 0 && ($status != 0 || $((passed + skipped)) == 0) ]]; then
+		failed=1
+	fi
+	if [[ $failed != 0 ]]; then
+		say "---- $name: the end of its output (exit status $status)"
+		tail -n "${STEP_TAIL:-80}" "$log"
+		say "----"
+	else
+		grep -E '^(skipped|note):' "$log" || true
+	fi
+	printf '%-24s %4d passed, %d failed, %d skipped  (%d s)\n' "$name" "$passed" "$failed" "$skipped" $((SECONDS - start))
+	PASSED=$((PASSED + passed))
+	FAILED=$((FAILED + failed))
+	SKIPPED=$((SKIPPED + skipped))
+}
+
+step_stop()
+{
+	[[ -z $STEP_PID ]] || kill -TERM -- "-$STEP_PID"
+}
+
+# COMMAND...: a step of one test that is the command's exit status.
+one()
+{
+	"$@"
+	say "1 passed, 0 failed"
+}
+
+# REASON: a step that cannot run here.
+skip()
+{
+	say "skipped: $*"
+	say "0 passed, 0 failed, 1 skipped"
+}
+
+# Prints the total alone on the last line; fails if anything did.
+steps_total()
+{
+	say "$PASSED passed, $FAILED failed$([[ $SKIPPED == 0 ]] || echo ", $SKIPPED skipped")"
+	[[ $FAILED == 0 ]]
+}
