@@ -44,6 +44,8 @@ include $(PGXS)
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h)
 endif
 
+# Only then, or PGXS would warn of two rules for "check".
+ifneq (,$(filter $(own_goals),$(MAKECMDGOALS)))
 check:
 	@bash scripts/check.sh
 
@@ -58,5 +60,7 @@ format:
 
 format-check:
 	$(or $(CLANG_FORMAT),$(error needs clang-format)) --dry-run -Werror $(format_files)
+
+endif
 
 .PHONY: $(own_goals)

@@ -310,8 +310,19 @@ cluster_start()
 	quietly start.log as_user pg_ctl -D "$WORK/data" -l "$WORK/server.log" -w start
 }
 
+# Also the servers that an interrupted test has left in the work folder.
 cluster_stop()
 {
-	[[ -f ${WORK:-}/data/postmaster.pid ]] || return 0
-	as_user pg_ctl -D "$WORK/data" -m immediate -w stop >/dev/null 2>&1 </dev/null
+	local file pid tries
+
+	while read -r file; do
+		pid=$(head -n 1 "$file" 2>/dev/null)
+		[[ $pid =~ ^[0-9]+$ ]] || continue
+		kill -QUIT "$pid" 2>/dev/null
+		for ((tries = 0; tries < 100; tries++)); do
+			[[ -f $file ]] || continue 2 # it removes the file at its end
+			sleep 0.1
+		done
+		kill -KILL "$pid" 2>/dev/null
+	done < <(find "$WORK" -name postmaster.pid 2>/dev/null)
 }

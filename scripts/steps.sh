@@ -11,24 +11,23 @@
 
 PASSED=0 FAILED=0 SKIPPED=0
 STEP_LIMIT=${STEP_LIMIT:-1200}
-STEP_PID=
+STEP_PID='' STEP_WATCHDOG=''
 
 # NAME COMMAND...
 step()
 {
-	local name=$1 log=$LOG/step.$1.log status=0 watchdog start=$SECONDS counts passed failed skipped
+	local name=$1 log=$LOG/step.$1.log status=0 start=$SECONDS counts passed failed skipped
 
 	shift
 	set -m
 	(set -e +m; "$@") >"$log" 2>&1 </dev/null &
 	STEP_PID=$!
 	(sleep "$STEP_LIMIT"; echo "over the time limit of $STEP_LIMIT s" >>"$log"; kill -TERM -- "-$STEP_PID") >/dev/null 2>&1 &
-	watchdog=$!
+	STEP_WATCHDOG=$!
 	set +m
 	wait "$STEP_PID" || status=$?
 	STEP_PID=
-	kill -KILL -- "-$watchdog" 2>/dev/null || true
-	wait "$watchdog" 2>/dev/null || true
+	step_stop 2>/dev/null
 
 	counts=$(grep -E '^([a-z]+: )?[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' "$log" | tail -n 1 || true)
 	read -r passed failed skipped < <(sed -E 's/^[a-z]+: //; s/[^0-9]+/ /g' <<<"${counts:-0 0 0}")
@@ -51,7 +50,9 @@ step()
 
 step_stop()
 {
-	[[ -z $STEP_PID ]] || kill -TERM -- "-$STEP_PID"
+	[[ -z $STEP_PID ]] || kill -TERM -- "-$STEP_PID" || true
+	[[ -z $STEP_WATCHDOG ]] || kill -TERM -- "-$STEP_WATCHDOG" || true
+	STEP_PID='' STEP_WATCHDOG=''
 }
 
 # COMMAND...: a step of one test that is the command's exit status.
