@@ -83,4 +83,4 @@ for file in "$ROOT"/test/*.sh; do
 	[[ ! -x $file ]] || step "$(basename "$file" .sh)" as_user env -C "$WORK/tree" "test/${file##*/}"
 done
 [[ ! -f $ROOT/demo/demo.sql ]] || step demo one demo
-steps_total
+steps_total || exit 1

@@ -12,7 +12,8 @@
 # Called by root, everything but apt runs as an unprivileged user, because
 # PostgreSQL refuses to run as root.
 
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "${0##*/}: failed: $BASH_COMMAND" >&2' ERR
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
@@ -176,14 +177,13 @@ postgres_find()
 	fi
 	while read -r candidate; do
 		pg_config_usable "$candidate" && return
-	done < <(command -v pg_config; pg_config_list)
+	done < <(command -v pg_config || true; pg_config_list)
 
 	have_apt || die "found no PostgreSQL with a server, its headers and PGXS: install one or set PG_CONFIG"
-	version=$(postgres_version_installed)
+	version=$(postgres_version_installed || true)
 	if [[ -z $version ]]; then
-		need ps procps # the packages' scripts use it
 		apt_update
-		version=$(apt-cache show postgresql | sed -n 's/^Depends:.*postgresql-\([0-9]*\).*/\1/p' | sort -rn | head -n 1)
+		version=$(apt-cache show postgresql | sed -n 's/^Depends:.*postgresql-\([0-9]*\).*/\1/p' | sort -rn | sed -n 1p)
 	fi
 	[[ -n $version ]] || die "apt offers no PostgreSQL"
 	createcluster_suppress
@@ -204,12 +204,12 @@ pg_config_usable()
 
 pg_config_list()
 {
-	find /usr/lib/postgresql -path '*/bin/pg_config' 2>/dev/null | sort -rV
+	printf '%s\n' /usr/lib/postgresql/*/bin/pg_config | sort -rV
 }
 
 postgres_version_installed()
 {
-	find /usr/lib/postgresql -path '*/bin/postgres' 2>/dev/null | cut -d/ -f5 | sort -rn | head -n 1
+	printf '%s\n' /usr/lib/postgresql/*/bin/postgres | cut -d/ -f5 | grep -x '[0-9]*' | sort -rn | sed -n 1p
 }
 
 # Debian's server packages make and start a cluster on port 5432 when first
