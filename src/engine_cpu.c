@@ -1,0 +1,479 @@
+/*
+ * engine_cpu.c
+ *		The CPU engine but for its kernels: lays out the query, walks documents in
+ *		tiles and panels, and sums the maxima.
+ *
+ * A document is read where it lies.  Tokens in a 16-bit format are converted, a
+ * panel of a tile at a time, into a buffer that stays in the first-level cache.
+ * Nothing here depends on the length or number of documents; what grows with the
+ * query is in the memory that the caller gave to prepare().
+ */
+#include "engine_cpu.h"
+#include "cpu_features.h"
+#include "element.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define CACHE_LINE 64
+#define SUM_CHAINS 4
+
+/* Some query tokens and the kernels that take that many. */
+typedef struct MaxsimGroup
+{
+	const MaxsimTileKernel *tiles;
+	uint32_t lanes;
+	float *query;  /* [panels][depth][lanes] or [panels][lanes][depth] */
+	float *maxima; /* [lanes] */
+	float *totals; /* [rows][lanes] */
+} MaxsimGroup;
+
+struct MaxsimPrepared
+{
+	const MaxsimKernels *kernels;
+	MaxsimWidenKernel widen;
+	size_t element_size;
+	size_t row_size;      /* bytes of a document token */
+	size_t prefetch_step; /* see MaxsimTile */
+	uint32_t dim;
+	size_t ntokens;
+	size_t nlanes;
+	size_t ngroups;
+	MaxsimGroup *groups;
+	float *weights; /* [nlanes], 0 beyond ntokens */
+	float *maxima;  /* [nlanes], that of query token i at i */
+	float *tile;    /* [height][MAXSIM_PANEL] */
+	uint64_t work;  /* multiply-adds since the interrupt callback was called */
+	bool folded;    /* any document token since begin() */
+};
+
+/* Where the parts of a prepared query begin, in bytes. */
+typedef struct MaxsimLayout
+{
+	size_t ngroups;
+	size_t nlanes;
+	size_t groups;
+	size_t query;
+	size_t weights;
+	size_t maxima;
+	size_t totals;
+	size_t tile;
+	size_t size;
+} MaxsimLayout;
+
+/*
+ * The group for the first of ntokens query tokens.  A remainder goes to the
+ * smallest shape that holds it, or to two smaller ones if these hold it.
+ */
+static const MaxsimShape *
+choose_shape(const MaxsimKernels *kernels, size_t ntokens)
+{
+	const MaxsimShape *shape = kernels->shapes;
+	const MaxsimShape *end = shape + MAXSIM_NSHAPES;
+
+	for (; shape + 1 < end && shape[1].lanes > 0; shape++)
+	{
+		size_t smaller = shape[1].lanes;
+
+		if (shape + 2 < end)
+			smaller += shape[2].lanes;
+		if (ntokens >= shape->lanes || ntokens > smaller)
+			break;
+	}
+	return shape;
+}
+
+/* Adds count × size bytes at a cache line's start; false if that overflows. */
+static bool
+reserve(MaxsimLayout *layout, size_t count, size_t size, size_t *offset)
+{
+	size_t bytes;
+
+	*offset = layout->size;
+	return !__builtin_mul_overflow(count, size, &bytes) &&
+		   !__builtin_add_overflow(bytes, CACHE_LINE - 1, &bytes) &&
+		   !__builtin_add_overflow(layout->size, bytes / CACHE_LINE * CACHE_LINE, &layout->size);
+}
+
+static bool
+lay_out(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimLayout *layout)
+{
+	const MaxsimShape *widest = kernels->shapes;
+	size_t left = query->ntokens;
+	size_t nvalues;
+	size_t header;
+
+	layout->ngroups = left / widest->lanes;
+	layout->nlanes = layout->ngroups * widest->lanes;
+	left -= layout->nlanes;
+	while (left > 0)
+	{
+		const MaxsimShape *shape = choose_shape(kernels, left);
+
+		layout->ngroups++;
+		layout->nlanes += shape->lanes;
+		left -= left < shape->lanes ? left : shape->lanes;
+	}
+
+	layout->size = 0;
+	if (__builtin_mul_overflow(layout->nlanes, (size_t) query->dim, &nvalues) ||
+		!reserve(layout, 1, sizeof(MaxsimPrepared), &header) ||
+		!reserve(layout, layout->ngroups, sizeof(MaxsimGroup), &layout->groups) ||
+		!reserve(layout, nvalues, sizeof(float), &layout->query) ||
+		!reserve(layout, layout->nlanes, sizeof(float), &layout->weights) ||
+		!reserve(layout, layout->nlanes, sizeof(float), &layout->maxima) ||
+		!reserve(layout, layout->nlanes, kernels->height * sizeof(float), &layout->totals) ||
+		!reserve(layout, kernels->height, MAXSIM_PANEL * sizeof(float), &layout->tile))
+		return false;
+
+	/* the slack lets memory begin anywhere */
+	return !__builtin_add_overflow(layout->size, CACHE_LINE - 1, &layout->size);
+}
+
+/* The value as an element of that format holds it; infinite if none does. */
+static float
+round_to_format(float value, MaxsimFormat format)
+{
+	switch (format)
+	{
+		case MAXSIM_F16:
+			return maxsim_f16_to_f32(maxsim_f16_from_f32(value));
+		case MAXSIM_BF16:
+			return maxsim_bf16_to_f32(maxsim_bf16_from_f32(value));
+		case MAXSIM_F32:
+			break;
+	}
+	return value;
+}
+
+/* Copies one query token into its lane.  False: *misfit does not fit. */
+static bool
+pack_token(const MaxsimGroup *group, bool by_token, uint32_t lane, const float *token, uint32_t dim,
+		   MaxsimFormat format, uint32_t *misfit)
+{
+	uint32_t begin;
+	uint32_t depth;
+	uint32_t k;
+
+	for (begin = 0; begin < dim; begin += depth)
+	{
+		float *panel = group->query + (size_t) begin * group->lanes;
+
+		depth = dim - begin < MAXSIM_PANEL ? dim - begin : MAXSIM_PANEL;
+		for (k = 0; k < depth; k++)
+		{
+			float value = token ? round_to_format(token[begin + k], format) : 0;
+
+			if (!maxsim_is_finite(value))
+			{
+				*misfit = begin + k;
+				return false;
+			}
+			panel[by_token ? lane * depth + k : k * group->lanes + lane] = value;
+		}
+	}
+	return true;
+}
+
+/* Fills the groups with the query, unused lanes with zeros. */
+static MaxsimStatus
+pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat format, float *values,
+		   float *totals, char *message)
+{
+	static const char *const names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
+	const size_t dim = query->dim;
+	size_t first = 0; /* token in lane 0 of the group */
+	size_t i;
+
+	for (i = 0; i < prepared->ngroups; i++)
+	{
+		MaxsimGroup *group = &prepared->groups[i];
+		const MaxsimShape *shape = choose_shape(prepared->kernels, prepared->ntokens - first);
+		uint32_t lane;
+		uint32_t misfit;
+
+		group->tiles = shape->tiles;
+		group->lanes = shape->lanes;
+		group->query = values + first * dim;
+		group->maxima = prepared->maxima + first;
+		group->totals = totals + first * prepared->kernels->height;
+		for (lane = 0; lane < group->lanes; lane++)
+		{
+			const size_t at = first + lane;
+			const float *token = at < prepared->ntokens ? query->tokens + at * dim : NULL;
+
+			if (!pack_token(group, shape->by_token, lane, token, query->dim, format, &misfit))
+			{
+				snprintf(message, MAXSIM_MESSAGE_SIZE,
+						 "query value %.9g (token %zu, dimension %u) is out of range for format %s",
+						 (double) token[misfit], at + 1, misfit + 1, names[format]);
+				return MAXSIM_OUT_OF_RANGE;
+			}
+			prepared->weights[at] = token == NULL ? 0 : query->weights ? query->weights[at]
+																	   : 1;
+		}
+		first += group->lanes;
+	}
+	return MAXSIM_OK;
+}
+
+static size_t
+prepared_size(const MaxsimKernels *kernels, const MaxsimQuery *query)
+{
+	MaxsimLayout layout;
+
+	return lay_out(kernels, query, &layout) ? layout.size : 0;
+}
+
+static void
+begin(MaxsimPrepared *prepared)
+{
+	size_t i;
+
+	for (i = 0; i < prepared->nlanes; i++)
+		prepared->maxima[i] = -INFINITY;
+	prepared->folded = false;
+}
+
+static MaxsimStatus
+prepare(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimFormat format, void *memory,
+		MaxsimPrepared **result, char *message)
+{
+	char *base = (char *) (((uintptr_t) memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+	MaxsimPrepared *prepared = (MaxsimPrepared *) base;
+	MaxsimLayout layout;
+
+	lay_out(kernels, query, &layout);
+	*prepared = (MaxsimPrepared){
+		.kernels = kernels,
+		.widen = kernels->widen[format],
+		.element_size = maxsim_element_size(format),
+		.row_size = query->dim * maxsim_element_size(format),
+		.dim = query->dim,
+		.ntokens = query->ntokens,
+		.nlanes = layout.nlanes,
+		.ngroups = layout.ngroups,
+		.groups = (MaxsimGroup *) (base + layout.groups),
+		.weights = (float *) (base + layout.weights),
+		.maxima = (float *) (base + layout.maxima),
+		.tile = (float *) (base + layout.tile),
+	};
+
+	/* while all groups multiply one tile, the next one is prefetched */
+	prepared->prefetch_step =
+		(kernels->height * prepared->element_size + layout.ngroups - 1) / layout.ngroups;
+	begin(prepared);
+	*result = prepared;
+	return pack_query(prepared, query, format, (float *) (base + layout.query),
+					  (float *) (base + layout.totals), message);
+}
+
+/* Counts multiply-adds; returns true if the callback wants to stop. */
+static inline bool
+interrupted(MaxsimPrepared *prepared, uint64_t work, MaxsimInterrupt interrupt, void *interrupt_arg)
+{
+	prepared->work += work;
+	if (prepared->work < prepared->kernels->pace)
+		return false;
+	prepared->work = 0;
+	return interrupt != NULL && interrupt(interrupt_arg);
+}
+
+/* Folds one tile; prefetch is what comes after it. */
+static MaxsimStatus
+fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char *prefetch,
+		  MaxsimInterrupt interrupt, void *interrupt_arg)
+{
+	const uint32_t dim = prepared->dim;
+	uint32_t begin;
+	size_t i;
+	MaxsimTile tile;
+
+	tile.prefetch = prefetch;
+	tile.prefetch_step = prepared->prefetch_step;
+	for (begin = 0; begin < dim; begin += MAXSIM_PANEL)
+	{
+		tile.depth = dim - begin < MAXSIM_PANEL ? dim - begin : MAXSIM_PANEL;
+		tile.first = begin == 0;
+		tile.last = begin + tile.depth == dim;
+		tile.rows = rows + begin * prepared->element_size;
+		tile.stride = prepared->row_size;
+		if (prepared->widen)
+		{
+			prepared->widen(tile.rows, tile.stride, nrows, tile.depth, prepared->tile);
+			tile.rows = (const char *) prepared->tile;
+			tile.stride = MAXSIM_PANEL * sizeof(float);
+		}
+
+		for (i = 0; i < prepared->ngroups; i++)
+		{
+			const MaxsimGroup *group = &prepared->groups[i];
+
+			tile.query = group->query + (size_t) begin * group->lanes;
+			tile.totals = group->totals;
+			tile.maxima = group->maxima;
+			group->tiles[nrows - 1](&tile);
+			tile.prefetch += tile.prefetch_step * tile.depth;
+			if (interrupted(prepared, (uint64_t) nrows * tile.depth * group->lanes, interrupt, interrupt_arg))
+				return MAXSIM_STOPPED;
+		}
+	}
+	return MAXSIM_OK;
+}
+
+/*
+ * Folds a slice.  Tiles are of two heights that differ by one, so that none is
+ * left with a few rows only.  next is where the work after this slice lies.
+ */
+static MaxsimStatus
+fold_slice(MaxsimPrepared *prepared, const char *tokens, uint32_t ntokens, const char *next,
+		   MaxsimInterrupt interrupt, void *interrupt_arg)
+{
+	const uint32_t height = prepared->kernels->height;
+	const uint32_t ntiles = ntokens / height + (ntokens % height != 0);
+	const uint32_t nrows = ntiles ? ntokens / ntiles : 0;
+	const uint32_t ntaller = ntokens - ntiles * nrows;
+	uint32_t i;
+
+	for (i = 0; i < ntiles; i++)
+	{
+		const uint32_t n = nrows + (i < ntaller);
+		const char *after = tokens + n * prepared->row_size;
+
+		if (fold_tile(prepared, tokens, n, i + 1 < ntiles ? after : next, interrupt, interrupt_arg) != MAXSIM_OK)
+			return MAXSIM_STOPPED;
+		tokens = after;
+		prepared->folded = true;
+	}
+	return MAXSIM_OK;
+}
+
+static MaxsimStatus
+fold(MaxsimPrepared *prepared, const void *tokens, uint32_t ntokens, MaxsimInterrupt interrupt, void *interrupt_arg)
+{
+	return fold_slice(prepared, tokens, ntokens, tokens, interrupt, interrupt_arg);
+}
+
+/*
+ * The weighted sum, in an order that the number of lanes alone decides.  Products
+ * of two floats are exact in double, so it is the same with and without fused
+ * multiply-adds.
+ */
+static float
+finish(const MaxsimPrepared *prepared)
+{
+	double sums[SUM_CHAINS] = {0};
+	size_t i;
+	int chain;
+
+	if (!prepared->folded)
+		return -INFINITY;
+	for (i = 0; i + SUM_CHAINS <= prepared->ntokens; i += SUM_CHAINS)
+		for (chain = 0; chain < SUM_CHAINS; chain++)
+			sums[chain] += (double) prepared->weights[i + chain] * (double) prepared->maxima[i + chain];
+	for (chain = 0; i < prepared->ntokens; i++, chain++)
+		sums[chain] += (double) prepared->weights[i] * (double) prepared->maxima[i];
+	return (float) ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+static MaxsimStatus
+score(const MaxsimBatch *batch)
+{
+	MaxsimPrepared *prepared = batch->query;
+	const MaxsimDocument *document = batch->documents;
+	uint32_t i;
+
+	for (i = 0; i < batch->ndocuments; i++, document++)
+	{
+		const void *next = i + 1 < batch->ndocuments ? document[1].tokens : document->tokens;
+
+		begin(prepared);
+		if (fold_slice(prepared, document->tokens, document->ntokens, next, batch->interrupt,
+					   batch->interrupt_arg) != MAXSIM_OK)
+			return MAXSIM_STOPPED;
+		batch->scores[i] = finish(prepared);
+	}
+	return MAXSIM_OK;
+}
+
+/* An engine's functions that are bound to its kernels, and its table. */
+#define DEFINE_ENGINE(isa)                                                               \
+	static size_t                                                                        \
+		prepared_size_##isa(const MaxsimQuery *query, MaxsimFormat format)               \
+	{                                                                                    \
+		(void) format;                                                                   \
+		return prepared_size(&maxsim_kernels_##isa, query);                              \
+	}                                                                                    \
+                                                                                         \
+	static MaxsimStatus                                                                  \
+		prepare_##isa(const MaxsimQuery *query, MaxsimFormat format, void *memory,       \
+					  MaxsimPrepared **prepared, char message[MAXSIM_MESSAGE_SIZE])      \
+	{                                                                                    \
+		return prepare(&maxsim_kernels_##isa, query, format, memory, prepared, message); \
+	}                                                                                    \
+                                                                                         \
+	static const MaxsimEngine engine_##isa = {                                           \
+		.name = #isa,                                                                    \
+		.prepared_size = prepared_size_##isa,                                            \
+		.prepare = prepare_##isa,                                                        \
+		.score = score,                                                                  \
+		.begin = begin,                                                                  \
+		.fold = fold,                                                                    \
+		.finish = finish,                                                                \
+	};
+
+#ifdef __x86_64__
+DEFINE_ENGINE(avx512)
+DEFINE_ENGINE(avx2)
+#endif
+#ifdef __aarch64__
+DEFINE_ENGINE(neon)
+#endif
+DEFINE_ENGINE(portable)
+
+/* Best first; what each needs of the processor. */
+static const struct
+{
+	const MaxsimEngine *engine;
+	unsigned features;
+} engines[] = {
+#ifdef __x86_64__
+	{&engine_avx512, MAXSIM_CPU_AVX512},
+	{&engine_avx2, MAXSIM_CPU_AVX2},
+#endif
+#ifdef __aarch64__
+	{&engine_neon, MAXSIM_CPU_NEON},
+#endif
+	{&engine_portable, 0},
+};
+
+#define NENGINES ((int) (sizeof(engines) / sizeof(engines[0])))
+
+const MaxsimEngine *
+maxsim_cpu_engine_at(int i, bool *supported)
+{
+	if (i < 0 || i >= NENGINES)
+		return NULL;
+	*supported = (engines[i].features & ~maxsim_cpu_features()) == 0;
+	return engines[i].engine;
+}
+
+const MaxsimEngine *
+maxsim_cpu_engine(void)
+{
+	static const MaxsimEngine *best = NULL;
+	const MaxsimEngine *found = __atomic_load_n(&best, __ATOMIC_RELAXED);
+	bool supported = false;
+	int i;
+
+	/* two threads that come here at once find the same */
+	for (i = 0; found == NULL; i++)
+	{
+		const MaxsimEngine *engine = maxsim_cpu_engine_at(i, &supported);
+
+		if (supported)
+			found = engine;
+	}
+	__atomic_store_n(&best, found, __ATOMIC_RELAXED);
+	return found;
+}

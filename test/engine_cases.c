@@ -1,0 +1,450 @@
+/*
+ * engine_cases.c
+ *		Named cases: small inputs behind bugs that systems like this one have had,
+ *		and the promises of engine.h that a table of shapes does not reach.
+ */
+#define _GNU_SOURCE
+#include "engine_test.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+/* The score of one document, and a check that it is exactly that. */
+static void
+expect(const MaxsimEngine *engine, MaxsimFormat format, const char *name, const float *query,
+	   const float *weights, uint32_t nquery, uint32_t dim, const float *document, uint32_t ntokens,
+	   float expected)
+{
+	MaxsimQuery q = {query, weights, nquery, dim};
+	float score = score_floats(engine, &q, format, document, ntokens);
+
+	check(score == expected, "%s %s %s: %.9g, expected %.9g", engine->name, format_names[format], name,
+		  (double) score, (double) expected);
+}
+
+/* Padding, masks, weights, zero rows: exact on every format. */
+static void
+test_small(const MaxsimEngine *engine, MaxsimFormat f)
+{
+	static const float one_zero[] = {1, 0};
+	static const float negative[] = {-.5f, 0, -.25f, 0};
+	static const float with_zero[] = {-.5f, 0, 0, 0};
+	static const float zeros[] = {0, 0, 0, 0};
+	static const float four[] = {1, 2, -3, 4, 5, -6, -7, 8};
+	static const float document[] = {1, 1, -2, 3};
+	static const float last_two[] = {0, 0, 1, 1};
+	static const float mixed[] = {2, 0, -1, 0.5f};
+	static const float doubled[] = {2, 4, -6, 8, 10, -12, -14, 16};
+
+	expect(engine, f, "padding never wins", one_zero, NULL, 1, 2, negative, 1, -.5f);
+	expect(engine, f, "padding never wins, two tokens", one_zero, NULL, 1, 2, negative, 2, -.25f);
+	expect(engine, f, "a zero row is a token", one_zero, NULL, 1, 2, with_zero, 2, 0);
+	expect(engine, f, "zero document", four, NULL, 4, 2, zeros, 2, 0);
+	expect(engine, f, "zero query", zeros, NULL, 2, 2, document, 2, 0);
+	expect(engine, f, "no tokens", four, NULL, 4, 2, document, 0, -INFINITY);
+	expect(engine, f, "no tokens, weight 0", one_zero, zeros, 1, 2, document, 0, -INFINITY);
+
+	/* maxima: 4, 18, 1, 38 */
+	expect(engine, f, "sum, not mean", four, NULL, 4, 2, document, 2, 4 + 18 - 1 + 38);
+	expect(engine, f, "weights as a mask", four, last_two, 4, 2, document, 2, -1 + 38);
+	expect(engine, f, "the mask's slice", four + 4, NULL, 2, 2, document, 2, -1 + 38);
+	expect(engine, f, "weights", four, mixed, 4, 2, document, 2, 8 + 0 + 1 + 19);
+	expect(engine, f, "query times 2", doubled, NULL, 4, 2, document, 2, 2 * (4 + 18 - 1 + 38));
+	expect(engine, f, "all weights 0", four, zeros, 4, 2, document, 2, 0);
+}
+
+/* Values at the ends of the formats' ranges, and a document against itself. */
+static void
+test_extremes(const MaxsimEngine *engine, MaxsimFormat f)
+{
+	const uint32_t dim = 128;
+	float *values = allocate(64 * dim * sizeof(float));
+	float *scaled = allocate(64 * dim * sizeof(float));
+	MaxsimQuery q = {values, NULL, 1, dim};
+	float score;
+	float twice;
+	uint32_t i;
+
+	for (i = 0; i < dim; i++)
+		values[i] = 300;
+	if (f != MAXSIM_BF16) /* 300 is not a bf16 */
+		expect(engine, f, "300 times 300", values, NULL, 1, dim, values, 1, 11520000);
+
+	for (i = 0; i < 3 * dim; i++)
+		values[i] = i < dim ? -128 : -64;
+	expect(engine, f, "similarities of a million", values + dim, NULL, 2, dim, values, 1, 2 * 1048576);
+	for (i = 0; i < dim; i++)
+		values[i] = 128;
+	expect(engine, f, "far below any fill value", values + dim, NULL, 2, dim, values, 1, -2 * 1048576);
+
+	/* 64 unit vectors */
+	for (i = 0; i < 64 * dim; i++)
+		values[i] = i / dim == i % dim;
+	expect(engine, f, "a document against itself", values, NULL, 64, dim, values, 64, 64);
+
+	for (i = 0; i < 64 * dim; i++)
+		values[i] = round_to_format(random_float(), f);
+	for (i = 0; i < 64 * dim; i++)
+		scaled[i] = 2 * values[i];
+	q.ntokens = 20;
+	score = score_floats(engine, &q, f, values + 20 * dim, 44);
+	q.tokens = scaled;
+	twice = score_floats(engine, &q, f, values + 20 * dim, 44);
+	check(same_bits(2 * score, twice), "%s %s scaled query: %.9g, twice %.9g", engine->name, format_names[f],
+		  (double) score, (double) twice);
+	free(values);
+	free(scaled);
+}
+
+/* Adding 0.1 * 0.1 again and again: rounding errors must not add up. */
+static void
+test_same_sign(const MaxsimEngine *engine, MaxsimFormat f)
+{
+	const uint32_t dim = 16000;
+	float *values = allocate(dim * sizeof(float));
+	MaxsimQuery q = {values, NULL, 1, dim};
+	double expected;
+	double score;
+	uint32_t i;
+
+	for (i = 0; i < dim; i++)
+		values[i] = round_to_format(0.1f, f);
+	expected = (double) values[0] * values[0] * dim;
+	score = score_floats(engine, &q, f, values, 1);
+	check(fabs(score - expected) <= 1e-5 * expected, "%s %s 0.1 * 0.1, dim 16000: %.9g, expected %.9g",
+		  engine->name, format_names[f], score, expected);
+	free(values);
+}
+
+/* Every finite value of a 16-bit format, in every lane of a conversion. */
+static void
+test_all_values(const MaxsimEngine *engine, MaxsimFormat f)
+{
+	enum
+	{
+		DIM = 37,
+		NROWS = 65536 / DIM + 1,
+	};
+	uint16_t *elements = allocate(NROWS * DIM * sizeof(uint16_t));
+	MaxsimDocument *documents = allocate(NROWS * sizeof(MaxsimDocument));
+	float *scores = allocate(NROWS * sizeof(float));
+	uint32_t at;
+	uint32_t i;
+
+	for (i = 0; i < NROWS * DIM; i++)
+	{
+		bool finite = f == MAXSIM_F16 ? maxsim_f16_is_finite((uint16_t) i) : maxsim_bf16_is_finite((uint16_t) i);
+
+		elements[i] = finite ? (uint16_t) i : 0;
+	}
+	for (i = 0; i < NROWS; i++)
+		documents[i] = (MaxsimDocument){elements + i * DIM, 1};
+
+	/* a query that picks out one dimension */
+	for (at = 0; at < DIM; at++)
+	{
+		float one[DIM] = {0};
+		MaxsimQuery q = {one, NULL, 1, DIM};
+		void *memory;
+
+		one[at] = 1;
+		score_batch(engine, prepare(engine, &q, f, &memory), documents, NROWS, scores);
+		free(memory);
+		for (i = 0; i < NROWS; i++)
+		{
+			uint16_t element = elements[i * DIM + at];
+			float value = f == MAXSIM_F16 ? maxsim_f16_to_f32(element) : maxsim_bf16_to_f32(element);
+
+			check(scores[i] == value, "%s %s element 0x%04x: %.9g, expected %.9g", engine->name, format_names[f],
+				  element, (double) scores[i], (double) value);
+		}
+	}
+	free(elements);
+	free(documents);
+	free(scores);
+}
+
+/* A query value beyond the format is refused, at any position. */
+static void
+test_out_of_range(const MaxsimEngine *engine)
+{
+	static const struct
+	{
+		float value;
+		MaxsimFormat format;
+		const char *text; /* in the message; NULL: it fits */
+	} cases[] = {
+		{65504, MAXSIM_F16, NULL},
+		{65519, MAXSIM_F16, NULL},
+		{65520, MAXSIM_F16, "65520"},
+		{-70000, MAXSIM_F16, "-70000"},
+		{3.3e38f, MAXSIM_BF16, NULL},
+		{-3.4e38f, MAXSIM_BF16, "e+38"},
+		{3.4e38f, MAXSIM_F32, NULL},
+	};
+	float values[21 * 130] = {0};
+	MaxsimQuery q = {values, NULL, 21, 130};
+	int i;
+
+	for (i = 0; i < LENGTHOF(cases); i++)
+	{
+		const uint32_t at = random_below(21 * 130);
+		void *memory = allocate(engine->prepared_size(&q, cases[i].format));
+		char message[MAXSIM_MESSAGE_SIZE] = "";
+		char place[64];
+		MaxsimPrepared *prepared;
+		MaxsimStatus status;
+
+		values[at] = cases[i].value;
+		status = engine->prepare(&q, cases[i].format, memory, &prepared, message);
+		values[at] = 0;
+		snprintf(place, sizeof(place), "token %u, dimension %u", at / 130 + 1, at % 130 + 1);
+		if (cases[i].text == NULL)
+			check(status == MAXSIM_OK, "%s %s query value %g: status %d, %s", engine->name,
+				  format_names[cases[i].format], (double) cases[i].value, status, message);
+		else
+			check(status == MAXSIM_OUT_OF_RANGE && strstr(message, cases[i].text) && strstr(message, place) &&
+					  strstr(message, format_names[cases[i].format]),
+				  "%s %s query value %g, %s: status %d, %s", engine->name, format_names[cases[i].format],
+				  (double) cases[i].value, place, status, message);
+		free(memory);
+	}
+}
+
+/* The same document at 64 alignments; its neighbours' bytes do not matter. */
+static void
+test_alignments(const MaxsimEngine *engine, MaxsimFormat f)
+{
+	enum
+	{
+		NQUERY = 23,
+		NTOKENS = 29,
+		DIM = 133,
+	};
+	float query[NQUERY * DIM];
+	float document[NTOKENS * DIM];
+	MaxsimQuery q = {query, NULL, NQUERY, DIM};
+	char *buffer = allocate(sizeof(document) + 64);
+	MaxsimDocument documents[3] = {{buffer, 0}, {buffer, NTOKENS}, {buffer, NTOKENS}};
+	float scores[3];
+	float expected;
+	void *memory;
+	MaxsimPrepared *prepared;
+	int shift;
+	uint32_t i;
+
+	for (i = 0; i < NQUERY * DIM; i++)
+		query[i] = random_float();
+	for (i = 0; i < NTOKENS * DIM; i++)
+		document[i] = random_float();
+	expected = score_floats(engine, &q, f, document, NTOKENS);
+	prepared = prepare(engine, &q, f, &memory);
+	for (shift = 0; shift < 64; shift++)
+	{
+		memset(buffer, 0xff, sizeof(document) + 64);
+		for (i = 0; i < NTOKENS * DIM; i++)
+			put_element(buffer + shift, i, document[i], f);
+		documents[1].tokens = documents[2].tokens = buffer + shift;
+		score_batch(engine, prepared, documents, 3, scores);
+		check(scores[0] == -INFINITY && same_bits(scores[1], expected) && same_bits(scores[2], expected),
+			  "%s %s at %d bytes: %.9g %.9g %.9g, expected -inf and %.9g", engine->name, format_names[f], shift,
+			  (double) scores[0], (double) scores[1], (double) scores[2], (double) expected);
+	}
+	free(memory);
+	free(buffer);
+}
+
+/* Similarities that overflow: a NaN must not depend on where slices begin. */
+static void
+test_overflow(const MaxsimEngine *engine)
+{
+	enum
+	{
+		NTOKENS = 30,
+	};
+	static const float query[] = {1e30f, 1e30f};
+	MaxsimQuery q = {query, NULL, 1, 2};
+	float document[NTOKENS * 2];
+	int nan_at;
+	uint32_t i;
+
+	for (nan_at = 0; nan_at < NTOKENS; nan_at++)
+	{
+		float whole;
+		float sliced;
+		void *memory;
+		MaxsimPrepared *prepared = prepare(engine, &q, MAXSIM_F32, &memory);
+
+		for (i = 0; i < NTOKENS; i++)
+		{
+			document[2 * i] = i == (uint32_t) nan_at ? 1e30f : -1;
+			document[2 * i + 1] = i == (uint32_t) nan_at ? -1e30f : 0;
+		}
+		whole = score_floats(engine, &q, MAXSIM_F32, document, NTOKENS);
+		engine->begin(prepared);
+		for (i = 0; i < NTOKENS; i++)
+			engine->fold(prepared, document + 2 * i, 1, NULL, NULL);
+		sliced = engine->finish(prepared);
+		check(same_bits(whole, sliced), "%s overflow in token %d: %g, in slices %g", engine->name, nan_at,
+			  (double) whole, (double) sliced);
+		free(memory);
+	}
+}
+
+typedef struct Watch
+{
+	long calls;
+	long stop_at;   /* the call that returns true */
+	long jump_at;   /* the call that does not return */
+	double longest; /* milliseconds between calls */
+	double last;
+	jmp_buf out;
+} Watch;
+
+static double
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec * 1e3 + (double) now.tv_nsec * 1e-6;
+}
+
+static bool
+watch_interrupt(void *arg)
+{
+	Watch *watch = arg;
+	double now = now_ms();
+
+	watch->calls++;
+	if (now - watch->last > watch->longest)
+		watch->longest = now - watch->last;
+	watch->last = now;
+	if (watch->calls == watch->jump_at)
+		longjmp(watch->out, 1);
+	return watch->calls == watch->stop_at;
+}
+
+/* Stopping, jumping out, and how often the callback is called. */
+static void
+test_interrupts(const MaxsimEngine *engine, MaxsimFormat f, uint32_t nquery, uint32_t dim, uint32_t ntokens)
+{
+	float *query = allocate((size_t) nquery * dim * sizeof(float));
+	void *elements = allocate((size_t) ntokens * dim * maxsim_element_size(f));
+	MaxsimQuery q = {query, NULL, nquery, dim};
+	MaxsimDocument documents[2] = {{elements, ntokens}, {elements, ntokens}};
+	float scores[2] = {0};
+	float again[2] = {0};
+	Watch watch = {.last = now_ms()};
+	void *memory;
+	MaxsimBatch batch = {NULL, documents, 2, scores, watch_interrupt, &watch};
+	MaxsimStatus status;
+	double start;
+	size_t i;
+
+	for (i = 0; i < (size_t) nquery * dim; i++)
+		query[i] = random_float();
+	for (i = 0; i < (size_t) ntokens * dim; i++)
+		put_element(elements, i, random_float(), f);
+	batch.query = prepare(engine, &q, f, &memory);
+
+	start = watch.last = now_ms();
+	status = engine->score(&batch);
+	start = now_ms() - start;
+	check(status == MAXSIM_OK && watch.calls > 1 && (quick || (double) watch.calls > start / 5),
+		  "%s %s interrupts: status %d, %ld calls in %.1f ms, longest pause %.1f ms", engine->name,
+		  format_names[f], status, watch.calls, start, watch.longest);
+
+	watch.calls = 0;
+	watch.stop_at = 2;
+	status = engine->score(&batch);
+	check(status == MAXSIM_STOPPED && watch.calls == 2, "%s %s stop: status %d after %ld calls", engine->name,
+		  format_names[f], status, watch.calls);
+	watch.calls = 0;
+	engine->begin(batch.query);
+	status = engine->fold(batch.query, elements, ntokens, watch_interrupt, &watch);
+	if (watch.calls > 1)
+		check(status == MAXSIM_STOPPED, "%s %s stop in fold: status %d", engine->name, format_names[f], status);
+
+	watch.calls = 0;
+	watch.stop_at = 0;
+	watch.jump_at = 1;
+	if (setjmp(watch.out) == 0)
+	{
+		engine->score(&batch);
+		check(false, "%s %s jump: came back", engine->name, format_names[f]);
+	}
+	score_batch(engine, batch.query, documents, 2, again);
+	check(same_bits(scores[0], again[0]) && same_bits(scores[0], again[1]),
+		  "%s %s after a jump: %.9g %.9g, before %.9g", engine->name, format_names[f], (double) again[0],
+		  (double) again[1], (double) scores[0]);
+	free(memory);
+	free(elements);
+	free(query);
+}
+
+/* Sizes beyond 32 bits: refused where memory is meant, right where bytes are. */
+static void
+test_sizes(const MaxsimEngine *engine)
+{
+	static const uint32_t dim = 16000;
+	static const float one = 1;
+	const uint32_t ntokens = 70000;
+	const size_t size = (size_t) ntokens * dim * sizeof(float);
+	MaxsimQuery huge = {&one, NULL, UINT32_MAX, UINT32_MAX};
+	float *query;
+	float *document;
+
+	check(engine->prepared_size(&huge, MAXSIM_F32) == 0, "%s: size of a huge query is not 0", engine->name);
+	if (quick)
+		return;
+
+	/* 4.5 GB of the zero page, but for the last token */
+	document = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (document == MAP_FAILED)
+	{
+		printf("no room for a document of %zu bytes: not tested\n", size);
+		return;
+	}
+	query = allocate(dim * sizeof(float));
+	memset(query, 0, dim * sizeof(float));
+	query[dim - 1] = 3;
+	document[(size_t) ntokens * dim - 1] = 5;
+	{
+		MaxsimQuery q = {query, NULL, 1, dim};
+		MaxsimDocument whole = {document, ntokens};
+		void *memory;
+		float score;
+
+		score_batch(engine, prepare(engine, &q, MAXSIM_F32, &memory), &whole, 1, &score);
+		check(score == 15, "%s: last token of 4.5 GB scores %g, not 15", engine->name, (double) score);
+		free(memory);
+	}
+	free(query);
+	munmap(document, size);
+}
+
+void
+run_cases(const MaxsimEngine *engine)
+{
+	int f;
+
+	for (f = 0; f < MAXSIM_NFORMATS; f++)
+	{
+		test_small(engine, f);
+		test_extremes(engine, f);
+		test_same_sign(engine, f);
+		if (f != MAXSIM_F32)
+			test_all_values(engine, f);
+		test_alignments(engine, f);
+		test_interrupts(engine, f, 32, 128, quick ? 30000 : 100000);
+		test_interrupts(engine, f, 3000, 1000, quick ? 20 : 100);
+	}
+	test_out_of_range(engine);
+	test_overflow(engine);
+	test_sizes(engine);
+}
