@@ -51,9 +51,13 @@ tap()
 	return "$status"
 }
 
-# A goal of test/engine.mk, which needs no PostgreSQL.
+# GOAL TOOL: a goal of test/engine.mk, which needs no PostgreSQL.
 engine()
 {
+	if ! command -v "$2" >/dev/null; then
+		skip "$1 needs $2"
+		return
+	fi
 	as_user make -C "$WORK/tree" --no-print-directory -f test/engine.mk "$1"
 }
 
@@ -73,9 +77,10 @@ extension_prepare
 cluster_start
 
 if [[ -f $ROOT/test/engine.mk ]]; then
-	for goal in check check-sanitize check-neon; do
-		step "engine.$goal" engine "$goal"
-	done
+	step engine engine check gcc
+	step engine.clang engine check-clang clang
+	step engine.sanitize engine check-sanitize gcc
+	step engine.neon engine check-neon qemu-aarch64
 fi
 step regress regress
 step tap tap

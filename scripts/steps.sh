@@ -40,7 +40,8 @@ step()
 		tail -n "${STEP_TAIL:-80}" "$log"
 		say "----"
 	else
-		grep -E '^(skipped|note):' "$log" || true
+		# of a step that has steps of its own, their results
+		grep -E '^(skipped|note):|^[^ ]+ +[0-9]+ passed, [0-9]+ failed, ' "$log" | sed 's/^/  /' || true
 	fi
 	printf '%-24s %4d passed, %d failed, %d skipped  (%d s)\n' "$name" "$passed" "$failed" "$skipped" $((SECONDS - start))
 	PASSED=$((PASSED + passed))
