@@ -1,0 +1,162 @@
+/* sql/flash_maxsim--0.1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION flash_maxsim" to load this file. \quit
+
+-- type multivec
+
+CREATE TYPE multivec;
+
+CREATE FUNCTION multivec_in(cstring, oid, integer) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_in(cstring, oid, integer) IS 'I/O: [[1,2],[3,4]] or {{1,2},{3,4}}, a token in each inner list';
+
+CREATE FUNCTION multivec_out(multivec) RETURNS cstring
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_out(multivec) IS 'I/O: JSON with the fewest digits that keep every element';
+
+CREATE FUNCTION multivec_recv(internal, oid, integer) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_recv(internal, oid, integer) IS 'I/O: version 1, format (0 f32, 1 f16, 2 bf16), two zero bytes, dimension and tokens as big-endian 32-bit integers, then the elements, little-endian';
+
+CREATE FUNCTION multivec_send(multivec) RETURNS bytea
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_send(multivec) IS 'I/O: the form that multivec_recv reads';
+
+CREATE FUNCTION multivec_typmod_in(cstring[]) RETURNS integer
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_typmod_in(cstring[]) IS 'I/O type modifier: (dimension) or (dimension, format)';
+
+CREATE FUNCTION multivec_typmod_out(integer) RETURNS cstring
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_typmod_out(integer) IS 'I/O type modifier';
+
+-- A preferred type of the arrays' category: literals, parameters without a type
+-- and arrays of any number type then resolve to it without a cast.
+CREATE TYPE multivec (
+	INPUT = multivec_in,
+	OUTPUT = multivec_out,
+	RECEIVE = multivec_recv,
+	SEND = multivec_send,
+	TYPMOD_IN = multivec_typmod_in,
+	TYPMOD_OUT = multivec_typmod_out,
+	ALIGNMENT = int4,
+	STORAGE = external,
+	CATEGORY = 'A',
+	PREFERRED = true
+);
+COMMENT ON TYPE multivec IS 'token vectors of one document or query: multivec(dimension, format), formats f32, f16, bf16';
+
+-- casts
+
+CREATE FUNCTION multivec(multivec, integer, boolean) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_coerce' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(multivec, integer, boolean) IS 'applies a type modifier: an error if the dimension differs, a conversion if the format does; out of range if an element does not fit';
+
+CREATE FUNCTION multivec(real[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(real[]) IS 'from [tokens][dimension], in format f32; NULL, NaN and infinity are errors';
+
+CREATE FUNCTION multivec(double precision[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(double precision[]) IS 'from [tokens][dimension], rounded to format f32; NULL, NaN, infinity and what exceeds real are errors';
+
+CREATE FUNCTION multivec(numeric[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(numeric[]) IS 'from [tokens][dimension], rounded to format f32; NULL, NaN, infinity and what exceeds real are errors';
+
+CREATE FUNCTION multivec(integer[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(integer[]) IS 'from [tokens][dimension], rounded to format f32; NULL is an error';
+
+CREATE FUNCTION multivec(bytes bytea, dim integer, format text DEFAULT 'f32') RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(bytea, integer, text) IS 'from raw little-endian numbers [tokens][dim] in format f32, f16 or bf16; an error if the bytes are no whole number of tokens';
+
+CREATE FUNCTION multivec_to_real_array(multivec) RETURNS real[]
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_to_real_array(multivec) IS 'as [tokens][dimension], every element exact';
+
+CREATE CAST (multivec AS multivec) WITH FUNCTION multivec(multivec, integer, boolean) AS IMPLICIT;
+CREATE CAST (real[] AS multivec) WITH FUNCTION multivec(real[]) AS IMPLICIT;
+CREATE CAST (double precision[] AS multivec) WITH FUNCTION multivec(double precision[]) AS IMPLICIT;
+CREATE CAST (numeric[] AS multivec) WITH FUNCTION multivec(numeric[]) AS IMPLICIT;
+CREATE CAST (integer[] AS multivec) WITH FUNCTION multivec(integer[]) AS IMPLICIT;
+CREATE CAST (multivec AS real[]) WITH FUNCTION multivec_to_real_array(multivec) AS ASSIGNMENT;
+
+-- accessors
+
+CREATE FUNCTION multivec_ntokens(multivec) RETURNS integer
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_ntokens(multivec) IS 'number of token vectors';
+
+CREATE FUNCTION multivec_dim(multivec) RETURNS integer
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_dim(multivec) IS 'dimension of the token vectors; 0 for a value without tokens that was given none';
+
+CREATE FUNCTION multivec_format(multivec) RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_format(multivec) IS 'format of the elements: f32, f16 or bf16';
+
+CREATE FUNCTION multivec_slice(multivec, first integer, count integer) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_slice(multivec, integer, integer) IS 'count tokens from token first, counted from 1; an error if one of them does not exist';
+
+CREATE FUNCTION multivec_token(multivec, n integer) RETURNS real[]
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_token(multivec, integer) IS 'token vector n, counted from 1; an error if it does not exist';
+
+-- scores
+
+CREATE FUNCTION maxsim(query multivec, document multivec) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim(multivec, multivec) IS 'sum over query tokens of the largest dot product with a document token (late interaction, ColBERT); NULL for a document without tokens, an error for a query without';
+
+CREATE FUNCTION maxsim(query real[], document real[]) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim(real[], real[]) IS 'maxsim of arrays [tokens][dimension]';
+
+CREATE FUNCTION maxsim_rerank(query multivec, doc_ids bigint[], source text DEFAULT NULL, top_k integer DEFAULT NULL,
+							  OUT doc_id bigint, OUT score real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_rerank_multivec' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
+COMMENT ON FUNCTION maxsim_rerank(multivec, bigint[], text, integer) IS 'documents of source with these ids, best first: score descending, then id; NULL scores (NULL or no tokens) last; invisible or absent ids are not returned; source is table(id_column, document_column), by default flash_maxsim.source';
+
+CREATE FUNCTION maxsim_rerank(query real[], doc_ids bigint[], source text DEFAULT NULL, top_k integer DEFAULT NULL,
+							  OUT doc_id bigint, OUT score real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_rerank_real_array' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
+COMMENT ON FUNCTION maxsim_rerank(real[], bigint[], text, integer) IS 'maxsim_rerank for a query that is an array [tokens][dimension]';
+
+CREATE FUNCTION maxsim_scores(query multivec, doc_ids bigint[], source text DEFAULT NULL) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'maxsim_scores_multivec' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
+COMMENT ON FUNCTION maxsim_scores(multivec, bigint[], text) IS 'scores of the documents of source with these ids, one for each id in its place; NULL for an id that is absent, invisible or has no tokens; an error if the source has an id twice';
+
+CREATE FUNCTION maxsim_scores(query real[], doc_ids bigint[], source text DEFAULT NULL) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'maxsim_scores_real_array' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
+COMMENT ON FUNCTION maxsim_scores(real[], bigint[], text) IS 'maxsim_scores for a query that is an array [tokens][dimension]';
+
+-- scores of documents in one tensor
+
+CREATE FUNCTION flash_maxsim_rerank_direct(q multivec, batch_tensor multivec, doc_offsets bigint[], doc_lengths bigint[],
+										   max_seqlen_d bigint) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank_direct(multivec, multivec, bigint[], bigint[], bigint) IS 'q [tokens][dim] against documents scattered in batch_tensor [total tokens][dim]: offset (from 0) and length in tokens of each; scores in the same order, -Infinity for an empty document; an error if a document is outside the tensor or longer than max_seqlen_d';
+
+CREATE FUNCTION flash_maxsim_rerank_direct(q real[], batch_tensor real[], doc_offsets bigint[], doc_lengths bigint[],
+										   max_seqlen_d bigint) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank_direct(real[], real[], bigint[], bigint[], bigint) IS 'flash_maxsim_rerank_direct of arrays';
+
+CREATE FUNCTION flash_maxsim_rerank(q multivec, packed multivec, cu_seqlens bigint[], max_seqlen_d bigint) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank(multivec, multivec, bigint[], bigint) IS 'q [tokens][dim] against documents packed one after another in packed [total tokens][dim]: cu_seqlens holds 0 and the end of each document; scores in the same order, -Infinity for an empty document';
+
+CREATE FUNCTION flash_maxsim_rerank(q real[], packed real[], cu_seqlens bigint[], max_seqlen_d bigint) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank(real[], real[], bigint[], bigint) IS 'flash_maxsim_rerank of arrays';
+
+-- what computes
+
+CREATE FUNCTION maxsim_engines(OUT engine text, OUT device text, OUT available boolean, OUT active boolean,
+							   OUT detail text) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_engines() IS 'every engine that was built, what it runs on, whether it can run here, and which one scores';

@@ -1,0 +1,45 @@
+/*
+ * batch.h
+ *		Gathers documents into one buffer and scores them, a buffer at a time.
+ *
+ * Memory is one buffer of flash_maxsim.batch_size, however many documents come and
+ * however long they are: a document that exceeds the buffer is scored in slices.
+ */
+#ifndef MAXSIM_BATCH_H
+#define MAXSIM_BATCH_H
+
+#include "query.h"
+
+/* What a document column holds. */
+typedef enum DocumentType
+{
+	DOCUMENT_MULTIVEC,
+	DOCUMENT_REAL_ARRAY,
+	DOCUMENT_DOUBLE_ARRAY
+} DocumentType;
+
+/*
+ * Takes the score of a document; is_null where the document is NULL or has no
+ * tokens.  Documents are not delivered in the order in which they were added.
+ */
+typedef void (*BatchDeliver)(void *arg, int64 id, float score, bool is_null);
+
+typedef struct Batch Batch;
+
+/* flash_maxsim.batch_size, in kB */
+extern int maxsim_batch_size;
+#define MAXSIM_BATCH_SIZE_MIN 1024 /* a row of any dimension fits */
+#define MAXSIM_BATCH_SIZE_DEFAULT 1024
+
+/*
+ * batch_begin	Starts gathering for one query.  The batch lives in the current memory
+ *				context, whose reset gives everything back, also after an error.
+ * batch_add	Adds a document, as a slot has it: TOAST pointer, inline or NULL.  It is
+ *				not needed afterwards.  Needs an active snapshot.
+ * batch_end	Scores and delivers what is left, and gives everything back.
+ */
+extern Batch *batch_begin(PreparedQuery *query, DocumentType type, BatchDeliver deliver, void *arg);
+extern void batch_add(Batch *batch, int64 id, Datum document, bool is_null);
+extern void batch_end(Batch *batch);
+
+#endif /* MAXSIM_BATCH_H */

@@ -1,0 +1,79 @@
+/*
+ * compat.h
+ *		The differences between PostgreSQL 14 and 18, all of them, in one place.
+ *
+ * Included right after postgres.h by every file of the PostgreSQL side.  The
+ * rest of the code is written for the newest version.
+ */
+#ifndef MAXSIM_COMPAT_H
+#define MAXSIM_COMPAT_H
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/regproc.h"
+#include "utils/varlena.h"
+
+#if PG_VERSION_NUM < 140000
+#error "flash_maxsim needs PostgreSQL 14 or newer"
+#endif
+
+#ifdef WORDS_BIGENDIAN
+#error "flash_maxsim stores little-endian elements and has no big-endian form"
+#endif
+
+/* varatt.h was split from postgres.h in 16; soft errors came with it */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#include "nodes/miscnodes.h"
+#define maxsim_name_list(string) stringToQualifiedNameList(string, NULL)
+#else
+#define maxsim_name_list(string) stringToQualifiedNameList(string)
+#define ereturn(context, dummy, ...) \
+	do                               \
+	{                                \
+		(void) (context);            \
+		ereport(ERROR, __VA_ARGS__); \
+		return dummy;                \
+	} while (0)
+#endif
+
+#if PG_VERSION_NUM < 150000
+#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
+
+/*
+ * Makes the calling set-returning function return a tuplestore, as 15 does.
+ */
+static inline void
+InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext old;
+	TupleDesc tupdesc;
+
+	Assert(flags == 0);
+	if (rsinfo == NULL || !IsA(rsinfo, ReturnSetInfo) ||
+		!(rsinfo->allowedModes & SFRM_Materialize))
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("set-valued function called in context that cannot accept a set")));
+	old = MemoryContextSwitchTo(rsinfo->econtext->ecxt_per_query_memory);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	rsinfo->returnMode = SFRM_Materialize;
+	rsinfo->setResult = tuplestore_begin_heap(rsinfo->allowedModes & SFRM_Materialize_Random,
+											  false, work_mem);
+	rsinfo->setDesc = CreateTupleDescCopy(tupdesc);
+	MemoryContextSwitchTo(old);
+}
+#endif
+
+/* 18 shows the module's name and version in pg_get_loaded_modules() */
+#if PG_VERSION_NUM >= 180000
+#define MAXSIM_MODULE_MAGIC(module_name, module_version) \
+	PG_MODULE_MAGIC_EXT(.name = module_name, .version = module_version)
+#else
+#define MAXSIM_MODULE_MAGIC(module_name, module_version) PG_MODULE_MAGIC
+#endif
+
+#endif /* MAXSIM_COMPAT_H */

@@ -1,0 +1,73 @@
+/*
+ * multivec.h
+ *		The type multivec: the token vectors of one document or query, packed.
+ *
+ * A value is a header of 16 bytes and ntokens * dim elements of one format, row
+ * after row.  The header's size keeps the elements 16-byte aligned relative to
+ * the value's start.  A value without tokens may have dimension 0: "unknown".
+ */
+#ifndef MAXSIM_MULTIVEC_H
+#define MAXSIM_MULTIVEC_H
+
+#include "engine.h"
+
+typedef struct Multivec
+{
+	int32 vl_len_;  /* varlena header, do not touch directly */
+	uint8 format;   /* a MaxsimFormat */
+	uint8 unused1;  /* 0 */
+	uint16 unused2; /* 0 */
+	uint32 dim;
+	uint32 ntokens;
+	char elements[FLEXIBLE_ARRAY_MEMBER];
+} Multivec;
+
+#define MULTIVEC_HEADER_SIZE offsetof(Multivec, elements)
+#define MULTIVEC_MAX_DIM 65535
+
+/* Bytes of the elements; in 64 bits, which no combination of fields overflows. */
+static inline uint64
+multivec_elements_size(MaxsimFormat format, uint32 dim, uint32 ntokens)
+{
+	return (uint64) dim * ntokens * maxsim_element_size(format);
+}
+
+/*
+ * multivec_create	A new value with its header set and its elements not; an error
+ *					where the limits do not allow it.
+ * multivec_check	Believes nothing: an error unless the header of a value with
+ *					elements_size bytes behind it is one that we could have written.
+ * multivec_from_datum	Detoasts and checks.
+ */
+extern Multivec *multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens);
+extern void multivec_check(const Multivec *value, uint64 elements_size);
+extern Multivec *multivec_from_datum(Datum datum);
+
+#define PG_GETARG_MULTIVEC_P(n) multivec_from_datum(PG_GETARG_DATUM(n))
+
+/* Formats by name: "f32", "f16", "bf16"; false if there is no such format. */
+extern bool multivec_format_by_name(const char *name, MaxsimFormat *format);
+extern const char *multivec_format_name(MaxsimFormat format);
+
+/*
+ * Elements [n] as float32, and back.  Storing a value that is NaN, infinite or
+ * too large for the format is an error, soft where escontext allows; false then.
+ */
+extern void multivec_load(MaxsimFormat format, const void *elements, uint64 n, float *out);
+extern bool multivec_store(MaxsimFormat format, const float *values, uint64 n, void *elements,
+						   struct Node *escontext);
+extern bool multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n,
+									 struct Node *escontext);
+
+/* The OID of type multivec of the extension that the function fn_oid belongs to. */
+extern Oid multivec_type_oid(Oid fn_oid);
+
+/*
+ * Text, in multivec_text.c.  Parsing yields a palloc'd array of ntokens * dim
+ * values; false after a soft error.
+ */
+extern bool multivec_parse(const char *text, float **values, uint64 *ntokens, uint64 *dim,
+						   struct Node *escontext);
+extern char *multivec_print(const Multivec *value);
+
+#endif /* MAXSIM_MULTIVEC_H */

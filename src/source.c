@@ -1,0 +1,339 @@
+/*
+ * source.c
+ *		See source.h.
+ *
+ * Rows are read by a query of our own through SPI, so that column privileges, row
+ * security, views, partitions, foreign tables and any index on the id work as in
+ * a query of the caller's; a receiver of our own takes each row's document without
+ * detoasting it.
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "executor/tuptable.h"
+#include "nodes/makefuncs.h"
+#include "parser/scansup.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+
+#include "source.h"
+
+char *maxsim_source = NULL;
+
+/* Plans that the session keeps, found by the text of their query. */
+#define MAX_PLANS 16
+
+typedef struct KeptPlan
+{
+	char *sql;
+	int cursor_options;
+	SPIPlanPtr plan;
+} KeptPlan;
+
+static KeptPlan kept_plans[MAX_PLANS];
+static int next_plan = 0;
+
+/* reads in progress: a source can be a view that reads another source */
+static int depth = 0;
+
+/* What receives the rows of the query. */
+typedef struct RowReceiver
+{
+	DestReceiver pub;
+	const Source *source;
+	SourceRow row;
+	void *arg;
+	int64 id; /* of the row in work */
+} RowReceiver;
+
+static pg_attribute_noreturn() void invalid_source(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid source \"%s\"", name),
+			 errhint("Write a source as table(id_column, document_column).")));
+}
+
+/*
+ * Splits a name like s.docs(id, embedding) into relation and columns.
+ */
+static RangeVar *
+parse_source(const char *name, char **id_column, char **document_column)
+{
+	char *copy = pstrdup(name);
+	char *open = NULL;
+	char *end = copy + strlen(copy);
+	bool quoted = false;
+	List *columns;
+
+	for (char *p = copy; *p != '\0' && open == NULL; p++)
+	{
+		if (*p == '"')
+			quoted = !quoted;
+		else if (*p == '(' && !quoted)
+			open = p;
+	}
+	while (end > copy && scanner_isspace(end[-1]))
+		end--;
+	if (open == NULL || end[-1] != ')' || end - 1 == open)
+		invalid_source(name);
+	*open = '\0';
+	end[-1] = '\0';
+	if (!SplitIdentifierString(open + 1, ',', &columns) || list_length(columns) != 2)
+		invalid_source(name);
+	*id_column = linitial(columns);
+	*document_column = lsecond(columns);
+	return makeRangeVarFromNameList(maxsim_name_list(copy));
+}
+
+/* The number of a column and its type below any domains. */
+static AttrNumber
+resolve_column(Oid relation, const char *column, Oid *type)
+{
+	AttrNumber number = get_attnum(relation, column);
+
+	if (number == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", column, get_rel_name(relation))));
+	*type = getBaseType(get_atttype(relation, number));
+	return number;
+}
+
+/* Whether an index of the relation finds rows by that column. */
+static bool
+has_index_on(Oid relation_oid, AttrNumber column)
+{
+	Relation relation = table_open(relation_oid, AccessShareLock);
+	List *indexes = RelationGetIndexList(relation);
+	bool found = false;
+	ListCell *cell;
+
+	foreach (cell, indexes)
+	{
+		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
+		Form_pg_index index;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		index = (Form_pg_index) GETSTRUCT(tuple);
+		if (index->indisvalid && index->indkey.values[0] == column &&
+			heap_attisnull(tuple, Anum_pg_index_indpred, NULL))
+			found = true;
+		ReleaseSysCache(tuple);
+	}
+	list_free(indexes);
+	table_close(relation, AccessShareLock);
+	return found;
+}
+
+Source *
+source_resolve(const char *name, Oid fn_oid)
+{
+	Source *source = palloc(sizeof(Source));
+	char *id_column;
+	char *document_column;
+	RangeVar *range;
+	Oid relation;
+	Oid type;
+	AttrNumber id_number;
+	char kind;
+
+	if (name == NULL)
+		name = maxsim_source;
+	if (name == NULL || name[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no source is named"),
+				 errhint("Pass source => 'table(id_column, document_column)' or set flash_maxsim.source.")));
+	source->name = name;
+
+	range = parse_source(name, &id_column, &document_column);
+	relation = RangeVarGetRelid(range, NoLock, false);
+	kind = get_rel_relkind(relation);
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_VIEW &&
+		kind != RELKIND_MATVIEW && kind != RELKIND_FOREIGN_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table or view", get_rel_name(relation))));
+
+	id_number = resolve_column(relation, id_column, &type);
+	source->id_type = type;
+	if (type != INT8OID && type != INT4OID && type != INT2OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("id column \"%s\" of source \"%s\" has type %s", id_column, name, format_type_be(type)),
+				 errhint("An id is a bigint, integer or smallint.")));
+
+	resolve_column(relation, document_column, &type);
+	source->document_type = type;
+	if (type == FLOAT4ARRAYOID)
+		source->type = DOCUMENT_REAL_ARRAY;
+	else if (type == FLOAT8ARRAYOID)
+		source->type = DOCUMENT_DOUBLE_ARRAY;
+	else if (type == multivec_type_oid(fn_oid))
+		source->type = DOCUMENT_MULTIVEC;
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("document column \"%s\" of source \"%s\" has type %s", document_column, name, format_type_be(type)),
+				 errhint("A document is a multivec, real[] or double precision[].")));
+
+	source->sql = psprintf("SELECT %s, %s FROM %s WHERE %s OPERATOR(pg_catalog.=) ANY ($1)",
+						   quote_identifier(id_column), quote_identifier(document_column),
+						   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
+													  get_rel_name(relation)),
+						   quote_identifier(id_column));
+
+	/*
+	 * With an index on the id, the plan is the same for any ids, and planning for
+	 * a thousand of them would cost more than it helps.  Without one, the rows are
+	 * scanned, and only a plan that knows the ids looks them up in a hash table.
+	 */
+	source->cursor_options = kind != RELKIND_VIEW && kind != RELKIND_FOREIGN_TABLE && has_index_on(relation, id_number)
+								 ? CURSOR_OPT_GENERIC_PLAN
+								 : CURSOR_OPT_CUSTOM_PLAN;
+	return source;
+}
+
+/*
+ * The plan of a source's query, kept from an earlier call where there was one.
+ * PostgreSQL re-plans it by itself when the relation or the role has changed.
+ */
+static SPIPlanPtr
+plan_of(const Source *source)
+{
+	Oid argument_types[1] = {INT8ARRAYOID};
+	KeptPlan *kept;
+	SPIPlanPtr plan;
+
+	for (int i = 0; i < MAX_PLANS; i++)
+	{
+		kept = &kept_plans[i];
+		if (kept->sql != NULL && kept->cursor_options == source->cursor_options &&
+			strcmp(kept->sql, source->sql) == 0)
+			return kept->plan;
+	}
+
+	plan = SPI_prepare_cursor(source->sql, 1, argument_types, source->cursor_options);
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", source->sql, SPI_result_code_string(SPI_result));
+
+	kept = &kept_plans[next_plan];
+	if (kept->sql != NULL)
+	{
+		/* a calling level may be executing it */
+		if (depth > 0)
+			return plan;
+		SPI_freeplan(kept->plan);
+		pfree(kept->sql);
+		kept->sql = NULL;
+	}
+	next_plan = (next_plan + 1) % MAX_PLANS;
+	SPI_keepplan(plan);
+	kept->plan = plan;
+	kept->cursor_options = source->cursor_options;
+	kept->sql = MemoryContextStrdup(TopMemoryContext, source->sql);
+	return plan;
+}
+
+static void
+receiver_startup(DestReceiver *self, int operation, TupleDesc tupdesc)
+{
+	RowReceiver *receiver = (RowReceiver *) self;
+
+	(void) operation;
+	if (getBaseType(TupleDescAttr(tupdesc, 0)->atttypid) != receiver->source->id_type ||
+		getBaseType(TupleDescAttr(tupdesc, 1)->atttypid) != receiver->source->document_type)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("source \"%s\" was altered while it was being read", receiver->source->name)));
+}
+
+/* Says which document an error is about. */
+static void
+row_error_context(void *arg)
+{
+	RowReceiver *receiver = arg;
+
+	errcontext("document %lld of source \"%s\"", (long long) receiver->id, receiver->source->name);
+}
+
+static bool
+receiver_row(TupleTableSlot *slot, DestReceiver *self)
+{
+	RowReceiver *receiver = (RowReceiver *) self;
+	ErrorContextCallback context = {error_context_stack, row_error_context, receiver};
+	bool is_null;
+	Datum id = slot_getattr(slot, 1, &is_null);
+	Datum document = slot_getattr(slot, 2, &is_null);
+
+	switch (receiver->source->id_type)
+	{
+		case INT8OID:
+			receiver->id = DatumGetInt64(id);
+			break;
+		case INT4OID:
+			receiver->id = DatumGetInt32(id);
+			break;
+		default:
+			receiver->id = DatumGetInt16(id);
+	}
+	error_context_stack = &context;
+	receiver->row(receiver->arg, receiver->id, document, is_null);
+	error_context_stack = context.previous;
+	return true;
+}
+
+static void
+receiver_shutdown(DestReceiver *self)
+{
+	(void) self;
+}
+
+void
+source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
+{
+	/* SPI takes DestNone for a caller that wants no rows */
+	RowReceiver receiver = {{receiver_row, receiver_startup, receiver_shutdown, receiver_shutdown, DestTuplestore}, source, row, arg, 0};
+	SPIExecuteOptions options = {0};
+	ParamListInfo params = makeParamList(1);
+	SPIPlanPtr plan;
+	int result;
+
+	params->params[0].value = PointerGetDatum(ids);
+	params->params[0].isnull = false;
+	params->params[0].pflags = PARAM_FLAG_CONST;
+	params->params[0].ptype = INT8ARRAYOID;
+	options.params = params;
+	options.read_only = true;
+	options.dest = &receiver.pub;
+
+	SPI_connect();
+	plan = plan_of(source);
+	depth++;
+	PG_TRY();
+	{
+		result = SPI_execute_plan_extended(plan, &options);
+	}
+	PG_FINALLY();
+	{
+		depth--;
+	}
+	PG_END_TRY();
+	if (result != SPI_OK_SELECT)
+		elog(ERROR, "could not execute \"%s\": %s", source->sql, SPI_result_code_string(result));
+	SPI_finish();
+}

@@ -1,0 +1,43 @@
+/*
+ * source.h
+ *		A source: the relation, id column and document column that documents are
+ *		read from by id, under the caller's rights, row security and snapshot.
+ */
+#ifndef MAXSIM_SOURCE_H
+#define MAXSIM_SOURCE_H
+
+#include "utils/array.h"
+
+#include "batch.h"
+
+/* flash_maxsim.source: what is used where the caller names no source */
+extern char *maxsim_source;
+
+typedef struct Source
+{
+	const char *name; /* as the user wrote it */
+	DocumentType type;
+	Oid id_type; /* int2, int4 or int8, below any domains */
+	Oid document_type;
+	char *sql;          /* reads the rows of an array of ids */
+	int cursor_options; /* whether to plan it for these ids or for any */
+} Source;
+
+/*
+ * Takes a row.  The document is as the row has it, TOASTed or not, and is gone
+ * when this returns.
+ */
+typedef void (*SourceRow)(void *arg, int64 id, Datum document, bool is_null);
+
+/*
+ * source_resolve	Finds what a name like 'docs(id, embedding)' stands for; NULL stands
+ *					for flash_maxsim.source.  fn_oid is a function of the extension.
+ *					Errors: no such relation or column, a column of a wrong type.
+ * source_read		Calls row for every visible row with one of the ids, a bigint[]
+ *					without NULLs, in no particular order; for an id that occurs several
+ *					times in the source, several times.
+ */
+extern Source *source_resolve(const char *name, Oid fn_oid);
+extern void source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg);
+
+#endif /* MAXSIM_SOURCE_H */

@@ -1,0 +1,45 @@
+/*
+ * tokens.h
+ *		Token vectors as SQL hands them over, whatever their type: a multivec or an
+ *		array of two dimensions, seen as one matrix without a copy where possible.
+ */
+#ifndef MAXSIM_TOKENS_H
+#define MAXSIM_TOKENS_H
+
+#include "utils/array.h"
+
+#include "engine.h"
+#include "multivec.h"
+
+typedef struct Tokens
+{
+	const void *elements; /* [ntokens][dim] in format */
+	MaxsimFormat format;
+	uint32 ntokens; /* 0: dim may be 0 as well */
+	uint32 dim;
+} Tokens;
+
+/*
+ * tokens_from_multivec	Points into the value.
+ * tokens_from_array	Points into a real[], or makes a float32 copy of a double
+ *						precision[], numeric[] or integer[].  Errors: not two dimensions,
+ *						a NULL, NaN or infinity inside, a value out of float32's range.
+ *						An empty array has no tokens.
+ * tokens_to_float		The elements as float32, palloc'd unless they are so already.
+ */
+extern Tokens tokens_from_multivec(const Multivec *value);
+extern Tokens tokens_from_array(ArrayType *array);
+extern const float *tokens_to_float(const Tokens *tokens);
+
+/*
+ * tokens_check_array_header	The shape of an array from its header alone: what
+ *		tokens_from_array checks, without the elements.
+ * tokens_narrow_doubles	n doubles to float32; out may be the same memory.
+ */
+extern void tokens_check_array_header(const ArrayType *array, uint32 *ntokens, uint32 *dim);
+extern void tokens_narrow_doubles(const double *values, uint64 n, float *out);
+
+/* An error that names both unless query and document have the same dimension. */
+extern void tokens_check_dims(uint32 query_dim, uint32 doc_dim);
+
+#endif /* MAXSIM_TOKENS_H */
