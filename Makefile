@@ -20,7 +20,7 @@ OBJS := $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 
 # The file that creates the extension goes first; the others need no order.
 regress_files := $(sort $(basename $(notdir $(wildcard test/sql/*.sql))))
-REGRESS := $(filter setup,$(regress_files)) $(filter-out setup,$(regress_files))
+REGRESS := $(strip $(filter setup,$(regress_files)) $(filter-out setup,$(regress_files)))
 REGRESS_OPTS = --inputdir=test
 
 TAP_TESTS := $(if $(wildcard test/t/*.pl),1)
