@@ -1,0 +1,81 @@
+#!/bin/bash
+#
+# readme.sh
+#	Runs what README.md shows, in the order in which it stands there: each sql block
+#	in one psql session, whose output must be the text block that follows it, if one
+#	does; then the python blocks as one program.  Blocks with "…" are not complete.
+#
+# Uses the cluster of the environment (PGHOST, PGPORT, …), in a database of its own.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Each block becomes a file: NN.sql, and NN.text where the next block is its output.
+awk -v work="$work" '
+	/^```/ {
+		if (kind != "") { kind = ""; close(file); next }
+		kind = substr($0, 4)
+		if (kind != "text") n++
+		file = sprintf("%s/%02d.%s", work, n, kind)
+		next
+	}
+	kind != "" { print > file }' README.md
+grep -l '…' "$work"/* | xargs rm -f
+
+passed=0
+failed=0
+database=readme_$$
+psql -qXd postgres -c "CREATE DATABASE $database"
+export PGDATABASE=$database
+
+verdict()
+{
+	if [[ $2 == 0 ]]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAILED: $1"
+	fi
+}
+
+for sql in "$work"/*.sql; do
+	name=$(basename "$sql" .sql)
+	status=0
+	PGOPTIONS='-c client_min_messages=warning' psql -X -v ON_ERROR_STOP=1 -f "$sql" >"$work/$name.out" 2>&1 || status=1
+	if [[ -f $work/$name.text ]]; then
+		# command tags and the empty line after a table are no part of what is shown
+		sed -E '/^(INSERT|UPDATE|DELETE|CREATE|ALTER|SET)( [A-Z0-9 ]+)?$/d; $ { /^$/d }' "$work/$name.out" >"$work/$name.shown"
+		diff "$work/$name.text" "$work/$name.shown" || status=1
+	elif [[ $status != 0 ]]; then
+		cat "$work/$name.out"
+	fi
+	verdict "$(head -1 "$sql")" "$status"
+done
+
+if python3 -c 'import psycopg, numpy' 2>/dev/null; then
+	{
+		echo 'import struct, numpy as np, psycopg'
+		echo 'conn = psycopg.connect("", autocommit=True)'
+		echo 'documents = [(100 + i, np.full((3, 4), i, dtype="f4")) for i in range(5)]'
+		cat "$work"/*.python
+		cat <<-'EOF'
+			assert rows[0][0] == 1 and rows[0][1] == 1.0, rows
+			assert conn.execute("SELECT embedding::text FROM docs WHERE id = 11").fetchone()[0] == "[[1,0,0,0],[0,0,1,0]]"
+			loaded = conn.execute("SELECT id, multivec_ntokens(embedding), multivec_format(embedding), embedding::real[] FROM docs WHERE id >= 100 ORDER BY id").fetchall()
+			assert loaded == [(100 + i, 3, "f16", [[i] * 4] * 3) for i in range(5)], loaded
+		EOF
+	} >"$work/readme.py"
+	status=0
+	python3 "$work/readme.py" || status=1
+	verdict "the Python blocks" "$status"
+	skipped=
+else
+	echo "the Python blocks need psycopg 3 and numpy: skipped"
+	skipped=", 1 skipped"
+fi
+
+psql -qXd postgres -c "DROP DATABASE $database"
+echo "$passed passed, $failed failed$skipped"
+[[ $failed == 0 ]]
