@@ -15,17 +15,17 @@ CREATE TABLE demo.passages (
 	body text NOT NULL,
 	tsv tsvector GENERATED ALWAYS AS (to_tsvector('english', title || '. ' || body)) STORED,
 	embedding multivec(96, f16),
-	mean real[]
+	mean multivec(96, f16)
 );
 COMMENT ON COLUMN demo.passages.embedding IS 'one vector a word piece of title || ''. '' || body';
-COMMENT ON COLUMN demo.passages.mean IS 'mean of those vectors, of unit length';
+COMMENT ON COLUMN demo.passages.mean IS 'mean of those vectors, of unit length: a single vector, as ordinary vector search has';
 
 CREATE TABLE demo.questions (
 	id integer PRIMARY KEY,
 	question text NOT NULL,
 	answers bigint[] NOT NULL,
 	embedding multivec(96),
-	mean real[]
+	mean multivec(96)
 );
 COMMENT ON COLUMN demo.questions.answers IS 'passages that answer the question, marked by hand';
 
@@ -60,6 +60,7 @@ BEGIN
 END
 $$;
 
+-- [tokens][96] -> [1][96]
 CREATE FUNCTION demo.mean_vector(tokens real[]) RETURNS real[]
 	LANGUAGE sql IMMUTABLE STRICT
 AS $$
@@ -68,15 +69,11 @@ AS $$
 		FROM generate_subscripts(tokens, 1) AS i, generate_subscripts(tokens, 2) AS j
 		GROUP BY j
 	)
-	SELECT array_agg((x / norm)::real ORDER BY j)
+	SELECT ARRAY[array_agg((x / norm)::real ORDER BY j)]
 	FROM total, (SELECT sqrt(sum(x * x)) AS norm FROM total) AS length
 $$;
 
-CREATE FUNCTION demo.dot(a real[], b real[]) RETURNS double precision
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$
-	SELECT sum(x * y) FROM unnest(a, b) AS element(x, y)
-$$;
+\ir search.sql
 
 BEGIN;
 CREATE TEMPORARY TABLE passage_tokens (passage bigint, token integer, word integer, piece text, vector text) ON COMMIT DROP;
