@@ -31,7 +31,6 @@ typedef struct MaxsimGroup
 struct MaxsimPrepared
 {
 	const MaxsimKernels *kernels;
-	MaxsimWidenKernel widen;
 	size_t element_size;
 	size_t row_size;      /* bytes of a document token */
 	size_t prefetch_step; /* see MaxsimTile */
@@ -42,7 +41,7 @@ struct MaxsimPrepared
 	MaxsimGroup *groups;
 	float *weights; /* [nlanes], 0 beyond ntokens */
 	float *maxima;  /* [nlanes], that of query token i at i */
-	float *tile;    /* [height][MAXSIM_PANEL] */
+	float *wide;    /* [height][MAXSIM_PANEL] */
 	uint64_t work;  /* multiply-adds since the interrupt callback was called */
 	bool folded;    /* any document token since begin() */
 };
@@ -57,7 +56,7 @@ typedef struct MaxsimLayout
 	size_t weights;
 	size_t maxima;
 	size_t totals;
-	size_t tile;
+	size_t wide;
 	size_t size;
 } MaxsimLayout;
 
@@ -123,7 +122,7 @@ lay_out(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimLayout *la
 		!reserve(layout, layout->nlanes, sizeof(float), &layout->weights) ||
 		!reserve(layout, layout->nlanes, sizeof(float), &layout->maxima) ||
 		!reserve(layout, layout->nlanes, kernels->height * sizeof(float), &layout->totals) ||
-		!reserve(layout, kernels->height, MAXSIM_PANEL * sizeof(float), &layout->tile))
+		!reserve(layout, kernels->height, MAXSIM_PANEL * sizeof(float), &layout->wide))
 		return false;
 
 	/* the slack lets memory begin anywhere */
@@ -192,7 +191,7 @@ pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat form
 		uint32_t lane;
 		uint32_t misfit;
 
-		group->tiles = shape->tiles;
+		group->tiles = shape->tiles[i == 0 ? format : MAXSIM_F32];
 		group->lanes = shape->lanes;
 		group->query = values + first * dim;
 		group->maxima = prepared->maxima + first;
@@ -246,7 +245,6 @@ prepare(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimFormat for
 	lay_out(kernels, query, &layout);
 	*prepared = (MaxsimPrepared){
 		.kernels = kernels,
-		.widen = kernels->widen[format],
 		.element_size = maxsim_element_size(format),
 		.row_size = query->dim * maxsim_element_size(format),
 		.dim = query->dim,
@@ -256,7 +254,7 @@ prepare(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimFormat for
 		.groups = (MaxsimGroup *) (base + layout.groups),
 		.weights = (float *) (base + layout.weights),
 		.maxima = (float *) (base + layout.maxima),
-		.tile = (float *) (base + layout.tile),
+		.wide = (float *) (base + layout.wide),
 	};
 
 	/* while all groups multiply one tile, the next one is prefetched */
@@ -291,6 +289,7 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 
 	tile.prefetch = prefetch;
 	tile.prefetch_step = prepared->prefetch_step;
+	tile.wide = prepared->wide;
 	for (begin = 0; begin < dim; begin += MAXSIM_PANEL)
 	{
 		tile.depth = dim - begin < MAXSIM_PANEL ? dim - begin : MAXSIM_PANEL;
@@ -298,13 +297,6 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 		tile.last = begin + tile.depth == dim;
 		tile.rows = rows + begin * prepared->element_size;
 		tile.stride = prepared->row_size;
-		if (prepared->widen)
-		{
-			prepared->widen(tile.rows, tile.stride, nrows, tile.depth, prepared->tile);
-			tile.rows = (const char *) prepared->tile;
-			tile.stride = MAXSIM_PANEL * sizeof(float);
-		}
-
 		for (i = 0; i < prepared->ngroups; i++)
 		{
 			const MaxsimGroup *group = &prepared->groups[i];
@@ -316,6 +308,13 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 			tile.prefetch += tile.prefetch_step * tile.depth;
 			if (interrupted(prepared, (uint64_t) nrows * tile.depth * group->lanes, interrupt, interrupt_arg))
 				return MAXSIM_STOPPED;
+
+			/* the first group has converted the panel for all others */
+			if (prepared->element_size != sizeof(float))
+			{
+				tile.rows = (const char *) tile.wide;
+				tile.stride = MAXSIM_PANEL * sizeof(float);
+			}
 		}
 	}
 	return MAXSIM_OK;

@@ -33,11 +33,12 @@
 typedef struct MaxsimTile
 {
 	const float *query; /* the group's panel, see MaxsimShape */
-	const char *rows;   /* the tile's panel as float32, any alignment */
+	const char *rows;   /* the tile's panel in the document, any alignment */
 	size_t stride;      /* bytes from one row to the next */
 	uint32_t depth;     /* dimensions in this panel: 1 to MAXSIM_PANEL */
 	bool first;         /* the dot products begin with this panel */
 	bool last;          /* and end with it: fold them into maxima */
+	float *wide;        /* [rows][MAXSIM_PANEL], room to convert to float32 */
 	float *totals;      /* [rows][lanes], sums of panels so far */
 	float *maxima;      /* [lanes], the largest dot products so far */
 
@@ -52,19 +53,19 @@ typedef struct MaxsimTile
  */
 typedef void (*MaxsimTileKernel)(const MaxsimTile *tile);
 
-/* Converts a panel of a tile to float32, rows MAXSIM_PANEL floats apart. */
-typedef void (*MaxsimWidenKernel)(const char *rows, size_t stride, uint32_t nrows, uint32_t depth,
-								  float *out);
-
 /*
  * One size of group.  A panel of the packed query is [depth][lanes], or
  * [lanes][depth] if by_token.
+ *
+ * There are kernels for every format of documents.  Those for the 16-bit formats
+ * leave what they converted in wide, so that further groups take it from there;
+ * a shape that is by_token comes last and need not.
  */
 typedef struct MaxsimShape
 {
-	uint32_t lanes;                /* 0: there is no such shape */
-	bool by_token;                 /* lanes of vectors run along the dimension */
-	const MaxsimTileKernel *tiles; /* [height], one a number of rows */
+	uint32_t lanes;                                 /* 0: there is no such shape */
+	bool by_token;                                  /* lanes of vectors run along the dimension */
+	const MaxsimTileKernel *tiles[MAXSIM_NFORMATS]; /* [height], one a number of rows */
 } MaxsimShape;
 
 #define MAXSIM_NSHAPES 3
@@ -73,10 +74,9 @@ typedef struct MaxsimShape
 typedef struct MaxsimKernels
 {
 	const char *name;
-	uint32_t height;                          /* most rows of a tile */
-	MaxsimShape shapes[MAXSIM_NSHAPES];       /* by falling number of lanes */
-	MaxsimWidenKernel widen[MAXSIM_NFORMATS]; /* NULL: read in place */
-	uint64_t pace;                            /* multiply-adds a millisecond, roughly */
+	uint32_t height;                    /* most rows of a tile */
+	MaxsimShape shapes[MAXSIM_NSHAPES]; /* by falling number of lanes */
+	uint64_t pace;                      /* multiply-adds a millisecond, roughly */
 } MaxsimKernels;
 
 #ifdef __x86_64__

@@ -9,13 +9,13 @@
 
 #ifdef __x86_64__
 
-#include "element.h"
-
 #include <immintrin.h>
+#include <string.h>
 
 #define TILE_TARGET __attribute__((target("avx2,fma,f16c")))
 #define TILE_ISA avx2
 #define TILE_HEIGHT 6
+#define TILE_CHUNK 16
 
 typedef __m256 Vector;
 #define VECTOR_LANES 8
@@ -36,49 +36,33 @@ vector_broadcast(const char *address)
 	return _mm256_set1_ps(value);
 }
 
-#include "kernel_tile.h"
-
+/*
+ * A 16-bit element is the upper half of a float32, or it is converted.  A row's
+ * last few elements go through a register: nothing reads beyond the row.
+ */
 static inline __attribute__((always_inline)) TILE_TARGET __m256
-eight_from_f16(__m128i half)
+vector_widen(const char *address, uint32_t count, MaxsimFormat format)
 {
-	return _mm256_cvtph_ps(half);
-}
+	__m128i half = _mm_setzero_si128();
 
-static inline __attribute__((always_inline)) TILE_TARGET __m256
-eight_from_bf16(__m128i half)
-{
+	if (count >= 8)
+		half = _mm_loadu_si128((const __m128i *) address);
+	else
+		memcpy(&half, address, 2 * count);
+	if (format == MAXSIM_F16)
+		return _mm256_cvtph_ps(half);
 	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
 
-/* A row's last few elements go through a buffer: nothing reads beyond the row. */
-#define DEFINE_WIDEN(name, eight_from)                                                                    \
-	static TILE_TARGET void                                                                               \
-	name(const char *rows, size_t stride, uint32_t nrows, uint32_t depth, float *out)                     \
-	{                                                                                                     \
-		for (; nrows > 0; nrows--, rows += stride, out += MAXSIM_PANEL)                                   \
-		{                                                                                                 \
-			uint32_t k;                                                                                   \
-                                                                                                          \
-			for (k = 0; k + 8 <= depth; k += 8)                                                           \
-				_mm256_storeu_ps(out + k, eight_from(_mm_loadu_si128((const __m128i *) (rows + 2 * k)))); \
-			if (k < depth)                                                                                \
-			{                                                                                             \
-				__m128i half = _mm_setzero_si128();                                                       \
-                                                                                                          \
-				memcpy(&half, rows + 2 * k, 2 * (depth - k));                                             \
-				_mm256_storeu_ps(out + k, eight_from(half));                                              \
-			}                                                                                             \
-		}                                                                                                 \
-	}
-
-DEFINE_WIDEN(widen_f16_avx2, eight_from_f16)
-DEFINE_WIDEN(widen_bf16_avx2, eight_from_bf16)
+#include "kernel_tile.h"
 
 const MaxsimKernels maxsim_kernels_avx2 = {
 	.name = "avx2",
 	.height = TILE_HEIGHT,
-	.shapes = {{.lanes = 16, .tiles = wide_tiles}, {.lanes = 8, .tiles = narrow_tiles}},
-	.widen = {NULL, widen_f16_avx2, widen_bf16_avx2},
+	.shapes = {
+		{.lanes = 16, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
+		{.lanes = 8, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
+	},
 	.pace = 32 * 1000 * 1000,
 };
 

@@ -16,6 +16,7 @@
 #define TILE_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma")))
 #define TILE_ISA avx512
 #define TILE_HEIGHT 12
+#define TILE_CHUNK 16
 
 typedef __m512 Vector;
 #define VECTOR_LANES 16
@@ -36,52 +37,30 @@ vector_broadcast(const char *address)
 	return _mm512_set1_ps(value);
 }
 
+/* A 16-bit element is the upper half of a float32, or it is converted. */
+static inline __attribute__((always_inline)) TILE_TARGET __m512
+vector_widen(const char *address, uint32_t count, MaxsimFormat format)
+{
+	__m256i half;
+
+	if (count >= 16)
+		half = _mm256_loadu_si256((const __m256i *) address);
+	else
+		half = _mm256_maskz_loadu_epi16((__mmask16) ((1u << count) - 1), address);
+	if (format == MAXSIM_F16)
+		return _mm512_cvtph_ps(half);
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
 #include "kernel_tile.h"
-
-static TILE_TARGET void
-widen_f16_avx512(const char *rows, size_t stride, uint32_t nrows, uint32_t depth, float *out)
-{
-	const __mmask16 tail = (1u << depth % 16) - 1;
-
-	for (; nrows > 0; nrows--, rows += stride, out += MAXSIM_PANEL)
-	{
-		uint32_t k;
-
-		for (k = 0; k + 16 <= depth; k += 16)
-			_mm512_storeu_ps(out + k, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) (rows + 2 * k))));
-		if (tail)
-			_mm512_storeu_ps(out + k, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(tail, rows + 2 * k)));
-	}
-}
-
-static TILE_TARGET void
-widen_bf16_avx512(const char *rows, size_t stride, uint32_t nrows, uint32_t depth, float *out)
-{
-	const __mmask16 tail = (1u << depth % 16) - 1;
-
-	for (; nrows > 0; nrows--, rows += stride, out += MAXSIM_PANEL)
-	{
-		uint32_t k;
-		__m256i half;
-
-		for (k = 0; k + 16 <= depth; k += 16)
-		{
-			half = _mm256_loadu_si256((const __m256i *) (rows + 2 * k));
-			_mm512_storeu_si512(out + k, _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
-		}
-		if (tail)
-		{
-			half = _mm256_maskz_loadu_epi16(tail, rows + 2 * k);
-			_mm512_storeu_si512(out + k, _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
-		}
-	}
-}
 
 const MaxsimKernels maxsim_kernels_avx512 = {
 	.name = "avx512",
 	.height = TILE_HEIGHT,
-	.shapes = {{.lanes = 32, .tiles = wide_tiles}, {.lanes = 16, .tiles = narrow_tiles}},
-	.widen = {NULL, widen_f16_avx512, widen_bf16_avx512},
+	.shapes = {
+		{.lanes = 32, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
+		{.lanes = 16, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
+	},
 	.pace = 64 * 1000 * 1000,
 };
 

@@ -8,13 +8,13 @@
 
 #ifdef __aarch64__
 
-#include "element.h"
-
 #include <arm_neon.h>
+#include <string.h>
 
 #define TILE_TARGET
 #define TILE_ISA neon
 #define TILE_HEIGHT 12
+#define TILE_CHUNK 16
 
 typedef float32x4_t Vector;
 #define VECTOR_LANES 4
@@ -35,52 +35,35 @@ vector_broadcast(const char *address)
 	return vdupq_n_f32(value);
 }
 
-#include "kernel_tile.h"
-
-static inline float32x4_t
-four_from_f16(uint16x4_t half)
+/*
+ * A 16-bit element is the upper half of a float32, or it is converted.  A row's
+ * last few elements go through a buffer: nothing reads beyond the row.
+ */
+static inline __attribute__((always_inline)) float32x4_t
+vector_widen(const char *address, uint32_t count, MaxsimFormat format)
 {
-	return vcvt_f32_f16(vreinterpret_f16_u16(half));
-}
+	uint16_t buffer[4] = {0};
+	uint16x4_t half;
 
-static inline float32x4_t
-four_from_bf16(uint16x4_t half)
-{
+	if (count >= 4)
+		memcpy(buffer, address, sizeof(buffer));
+	else
+		memcpy(buffer, address, 2 * count);
+	half = vld1_u16(buffer);
+	if (format == MAXSIM_F16)
+		return vcvt_f32_f16(vreinterpret_f16_u16(half));
 	return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(half), 16));
 }
 
-/* A row's last few elements go through a buffer: nothing reads beyond the row. */
-#define DEFINE_WIDEN(name, four_from)                                                 \
-	static void                                                                       \
-	name(const char *rows, size_t stride, uint32_t nrows, uint32_t depth, float *out) \
-	{                                                                                 \
-		for (; nrows > 0; nrows--, rows += stride, out += MAXSIM_PANEL)               \
-		{                                                                             \
-			uint32_t k;                                                               \
-			uint16_t half[4];                                                         \
-                                                                                      \
-			for (k = 0; k + 4 <= depth; k += 4)                                       \
-			{                                                                         \
-				memcpy(half, rows + 2 * k, sizeof(half));                             \
-				vst1q_f32(out + k, four_from(vld1_u16(half)));                        \
-			}                                                                         \
-			if (k < depth)                                                            \
-			{                                                                         \
-				memset(half, 0, sizeof(half));                                        \
-				memcpy(half, rows + 2 * k, 2 * (depth - k));                          \
-				vst1q_f32(out + k, four_from(vld1_u16(half)));                        \
-			}                                                                         \
-		}                                                                             \
-	}
-
-DEFINE_WIDEN(widen_f16_neon, four_from_f16)
-DEFINE_WIDEN(widen_bf16_neon, four_from_bf16)
+#include "kernel_tile.h"
 
 const MaxsimKernels maxsim_kernels_neon = {
 	.name = "neon",
 	.height = TILE_HEIGHT,
-	.shapes = {{.lanes = 8, .tiles = wide_tiles}, {.lanes = 4, .tiles = narrow_tiles}},
-	.widen = {NULL, widen_f16_neon, widen_bf16_neon},
+	.shapes = {
+		{.lanes = 8, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
+		{.lanes = 4, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
+	},
 	.pace = 8 * 1000 * 1000,
 };
 

@@ -47,34 +47,35 @@ tile_1x8_f32_portable(const MaxsimTile *tile)
 	}
 }
 
-/* Both formats differ in the conversion alone. */
-#define DEFINE_WIDEN(name, to_f32)                                                    \
-	static void                                                                       \
-	name(const char *rows, size_t stride, uint32_t nrows, uint32_t depth, float *out) \
-	{                                                                                 \
-		for (; nrows > 0; nrows--, rows += stride, out += MAXSIM_PANEL)               \
-		{                                                                             \
-			uint32_t k;                                                               \
-                                                                                      \
-			for (k = 0; k < depth; k++)                                               \
-			{                                                                         \
-				uint16_t element;                                                     \
-                                                                                      \
-				memcpy(&element, rows + k * sizeof(element), sizeof(element));        \
-				out[k] = to_f32(element);                                             \
-			}                                                                         \
-		}                                                                             \
+/* The 16-bit formats differ in the conversion alone. */
+#define DEFINE_TILE(name, to_f32)                                  \
+	static void                                                    \
+	name(const MaxsimTile *tile)                                   \
+	{                                                              \
+		MaxsimTile converted = *tile;                              \
+		uint32_t k;                                                \
+                                                                   \
+		for (k = 0; k < tile->depth; k++)                          \
+		{                                                          \
+			uint16_t element;                                      \
+                                                                   \
+			memcpy(&element, tile->rows + 2 * k, sizeof(element)); \
+			tile->wide[k] = to_f32(element);                       \
+		}                                                          \
+		converted.rows = (const char *) tile->wide;                \
+		tile_1x8_f32_portable(&converted);                         \
 	}
 
-DEFINE_WIDEN(widen_f16_portable, maxsim_f16_to_f32)
-DEFINE_WIDEN(widen_bf16_portable, maxsim_bf16_to_f32)
+DEFINE_TILE(tile_1x8_f16_portable, maxsim_f16_to_f32)
+DEFINE_TILE(tile_1x8_bf16_portable, maxsim_bf16_to_f32)
 
-static const MaxsimTileKernel tiles[] = {tile_1x8_f32_portable};
+static const MaxsimTileKernel f32_tiles[] = {tile_1x8_f32_portable};
+static const MaxsimTileKernel f16_tiles[] = {tile_1x8_f16_portable};
+static const MaxsimTileKernel bf16_tiles[] = {tile_1x8_bf16_portable};
 
 const MaxsimKernels maxsim_kernels_portable = {
 	.name = "portable",
 	.height = 1,
-	.shapes = {{.lanes = LANES, .tiles = tiles}},
-	.widen = {NULL, widen_f16_portable, widen_bf16_portable},
+	.shapes = {{.lanes = LANES, .tiles = {f32_tiles, f16_tiles, bf16_tiles}}},
 	.pace = 1000 * 1000,
 };

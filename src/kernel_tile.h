@@ -10,12 +10,15 @@
  * loads than multiply-adds.
  *
  * The includer defines TILE_TARGET (the target attribute), TILE_ISA (the suffix
- * of names), TILE_HEIGHT (rows, at most 12), Vector, VECTOR_LANES and the
- * operations vector_zero, vector_load, vector_store, vector_broadcast,
+ * of names), TILE_HEIGHT (rows, at most 12), TILE_CHUNK (dimensions converted at
+ * a time), Vector, VECTOR_LANES and the operations vector_zero, vector_load, vector_store, vector_broadcast,
  * vector_fma(a, b, c) = a * b + c, vector_add, vector_max and
  * vector_lowest (all minus infinity).  vector_max(a, b) must return b if a is a
- * NaN.
+ * NaN.  vector_widen(address, count, format) converts VECTOR_LANES elements and
+ * reads no more than count.
  */
+
+#define WIDE_ROW (MAXSIM_PANEL * sizeof(float))
 
 /*
  * All rows, with a base pointer every three of them: an address is base + 0, 1
@@ -37,14 +40,16 @@
 	Vector low##r = vector_zero();     \
 	Vector high##r = vector_zero();
 
-#define TILE_MULTIPLY(r, base, strides)                                    \
-	if (rows > r)                                                          \
-	{                                                                      \
-		Vector scalar = vector_broadcast(base + (strides) *stride + (at)); \
-                                                                           \
-		low##r = vector_fma(scalar, query0, low##r);                       \
-		if (columns > 1)                                                   \
-			high##r = vector_fma(scalar, query1, high##r);                 \
+/* Rows in place have any distance, converted ones a constant one. */
+#define TILE_MULTIPLY(r, base, strides)                                                               \
+	if (rows > r)                                                                                     \
+	{                                                                                                 \
+		const char *address = format == MAXSIM_F32 ? base + (strides) *stride : base0 + r * WIDE_ROW; \
+		const Vector scalar = vector_broadcast(address + at);                                         \
+                                                                                                      \
+		low##r = vector_fma(scalar, query0, low##r);                                                  \
+		if (columns > 1)                                                                              \
+			high##r = vector_fma(scalar, query1, high##r);                                            \
 	}
 
 /* Dimension number i after the current one. */
@@ -71,6 +76,26 @@
 		base9 += (n) * sizeof(float);         \
 	} while (0)
 
+/* Converts count dimensions of each row, and puts them where steps read them. */
+#define TILE_WIDEN(r, base, strides)                      \
+	if (rows > r)                                         \
+		for (i = 0; i < TILE_CHUNK; i += VECTOR_LANES)    \
+			if (i < count)                                \
+				vector_store(wide + r * MAXSIM_PANEL + i, \
+							 vector_widen(base + (strides) *stride + 2 * i, count - i, format));
+
+static inline __attribute__((always_inline)) TILE_TARGET void
+tile_widen(const char *base0, size_t stride, uint32_t count, float *wide, const uint32_t rows,
+		   const MaxsimFormat format)
+{
+	const char *base3 = base0 + 3 * stride;
+	const char *base6 = base3 + 3 * stride;
+	const char *base9 = base6 + 3 * stride;
+	uint32_t i;
+
+	TILE_ROWS(TILE_WIDEN)
+}
+
 #define TILE_ADD_TOTAL(r, base, strides)                                                           \
 	if (rows > r)                                                                                  \
 	{                                                                                              \
@@ -96,36 +121,66 @@
 			high_max[r & 1] = vector_max(high##r, high_max[r & 1]); \
 	}
 
-/* One panel of one tile; rows and columns (vectors a step) are constants. */
+/*
+ * One panel of one tile; rows, columns (vectors a step) and format are constants.
+ *
+ * A 16-bit format is converted chunk by chunk, one chunk ahead of the
+ * multiplications: the processor does both at once, which it could not if all of
+ * the panel were converted first.
+ */
 static inline __attribute__((always_inline)) TILE_TARGET void
-tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns)
+tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns, const MaxsimFormat format)
 {
 	const float *query = tile->query;
 	const char *prefetch = tile->prefetch;
 	const size_t stride = tile->stride;
-	const char *base0 = tile->rows;
+	const char *base0 = format == MAXSIM_F32 ? tile->rows : (const char *) tile->wide;
 	const char *base3 = base0 + 3 * stride;
 	const char *base6 = base3 + 3 * stride;
 	const char *base9 = base6 + 3 * stride;
-	uint32_t left;
+	uint32_t left = tile->depth; /* dimensions to multiply */
+	uint32_t done = 0;           /* dimensions converted */
 
 	TILE_ROWS(TILE_DECLARE)
 
-	for (left = tile->depth; left >= 4; left -= 4)
+	if (format != MAXSIM_F32)
 	{
-		/* without this compilers keep a pointer a row, and spill them */
-		__asm__(""
-				: "+r"(base0), "+r"(base3), "+r"(base6), "+r"(base9));
-		TILE_STEP(0);
-		TILE_STEP(1);
-		TILE_STEP(2);
-		TILE_STEP(3);
-		TILE_ADVANCE(4);
+		done = left < TILE_CHUNK ? left : TILE_CHUNK;
+		tile_widen(tile->rows, stride, done, tile->wide, rows, format);
 	}
-	for (; left > 0; left--)
+	while (left > 0)
 	{
-		TILE_STEP(0);
-		TILE_ADVANCE(1);
+		uint32_t n = left;
+
+		if (format != MAXSIM_F32)
+		{
+			const uint32_t after = tile->depth - done;
+
+			n = left - after;
+			if (after >= TILE_CHUNK)
+				tile_widen(tile->rows + 2 * done, stride, TILE_CHUNK, tile->wide + done, rows, format);
+			else if (after > 0)
+				tile_widen(tile->rows + 2 * done, stride, after, tile->wide + done, rows, format);
+			done += after < TILE_CHUNK ? after : TILE_CHUNK;
+		}
+		left -= n;
+		for (; n >= 4; n -= 4)
+		{
+			/* without this compilers keep a pointer a row, and spill them */
+			if (format == MAXSIM_F32)
+				__asm__(""
+						: "+r"(base0), "+r"(base3), "+r"(base6), "+r"(base9));
+			TILE_STEP(0);
+			TILE_STEP(1);
+			TILE_STEP(2);
+			TILE_STEP(3);
+			TILE_ADVANCE(4);
+		}
+		for (; n > 0; n--)
+		{
+			TILE_STEP(0);
+			TILE_ADVANCE(1);
+		}
 	}
 
 	if (!tile->first)
@@ -154,44 +209,37 @@ tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns)
 	}
 }
 
-/* The instances: tile_<rows>x<vectors>_f32_<isa>. */
-#define TILE_NAME_(rows, columns, isa) tile_##rows##x##columns##_f32_##isa
-#define TILE_NAME(rows, columns, isa) TILE_NAME_(rows, columns, isa)
-#define TILE_DEFINE(rows, columns)                             \
-	static TILE_TARGET void                                    \
-	TILE_NAME(rows, columns, TILE_ISA)(const MaxsimTile *tile) \
-	{                                                          \
-		tile_panel(tile, rows, columns);                       \
+/* The instances: tile_<rows>x<vectors>_<format>_<isa>. */
+#define TILE_NAME_(rows, columns, format, isa) tile_##rows##x##columns##_##format##_##isa
+#define TILE_NAME(rows, columns, format, isa) TILE_NAME_(rows, columns, format, isa)
+#define TILE_DEFINE(rows, columns, name, format)                     \
+	static TILE_TARGET void                                          \
+	TILE_NAME(rows, columns, name, TILE_ISA)(const MaxsimTile *tile) \
+	{                                                                \
+		tile_panel(tile, rows, columns, format);                     \
 	}
+#define TILE_ENTRY(rows, columns, name, format) TILE_NAME(rows, columns, name, TILE_ISA),
 
+/* clang-format off */
 #if TILE_HEIGHT == 12
-#define TILE_HEIGHTS(X, columns) \
-	X(1, columns)                \
-	X(2, columns)                \
-	X(3, columns)                \
-	X(4, columns)                \
-	X(5, columns)                \
-	X(6, columns)                \
-	X(7, columns)                \
-	X(8, columns)                \
-	X(9, columns)                \
-	X(10, columns)               \
-	X(11, columns)               \
-	X(12, columns)
+#define TILE_HEIGHTS(X, ...) \
+	X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__) \
+	X(5, __VA_ARGS__) X(6, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__) \
+	X(9, __VA_ARGS__) X(10, __VA_ARGS__) X(11, __VA_ARGS__) X(12, __VA_ARGS__)
 #elif TILE_HEIGHT == 6
-#define TILE_HEIGHTS(X, columns) \
-	X(1, columns)                \
-	X(2, columns)                \
-	X(3, columns)                \
-	X(4, columns)                \
-	X(5, columns)                \
-	X(6, columns)
+#define TILE_HEIGHTS(X, ...) \
+	X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__) \
+	X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__)
 #endif
+/* clang-format on */
 
-#define TILE_ENTRY(rows, columns) TILE_NAME(rows, columns, TILE_ISA),
+#define TILE_TABLE(table, columns, name, format)     \
+	TILE_HEIGHTS(TILE_DEFINE, columns, name, format) \
+	static const MaxsimTileKernel table[TILE_HEIGHT] = {TILE_HEIGHTS(TILE_ENTRY, columns, name, format)};
 
-TILE_HEIGHTS(TILE_DEFINE, 1)
-TILE_HEIGHTS(TILE_DEFINE, 2)
-
-static const MaxsimTileKernel narrow_tiles[TILE_HEIGHT] = {TILE_HEIGHTS(TILE_ENTRY, 1)};
-static const MaxsimTileKernel wide_tiles[TILE_HEIGHT] = {TILE_HEIGHTS(TILE_ENTRY, 2)};
+TILE_TABLE(narrow_f32_tiles, 1, f32, MAXSIM_F32)
+TILE_TABLE(narrow_f16_tiles, 1, f16, MAXSIM_F16)
+TILE_TABLE(narrow_bf16_tiles, 1, bf16, MAXSIM_BF16)
+TILE_TABLE(wide_f32_tiles, 2, f32, MAXSIM_F32)
+TILE_TABLE(wide_f16_tiles, 2, f16, MAXSIM_F16)
+TILE_TABLE(wide_bf16_tiles, 2, bf16, MAXSIM_BF16)

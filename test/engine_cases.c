@@ -442,7 +442,7 @@ run_cases(const MaxsimEngine *engine)
 			test_all_values(engine, f);
 		test_alignments(engine, f);
 		test_interrupts(engine, f, 32, 128, quick ? 30000 : 100000);
-		test_interrupts(engine, f, 3000, 1000, quick ? 20 : 100);
+		test_interrupts(engine, f, 3000, 1000, quick ? 50 : 100);
 	}
 	test_out_of_range(engine);
 	test_overflow(engine);
