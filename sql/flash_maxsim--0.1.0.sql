@@ -49,9 +49,10 @@ COMMENT ON TYPE multivec IS 'token vectors of one document or query: multivec(di
 
 -- casts
 
-CREATE FUNCTION multivec(multivec, integer, boolean) RETURNS multivec
-	AS 'MODULE_PATHNAME', 'multivec_coerce' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION multivec(multivec, integer, boolean) IS 'applies a type modifier: an error if the dimension differs, a conversion if the format does; out of range if an element does not fit';
+-- Not named multivec: beside multivec(bytea, integer, text), literals would be ambiguous.
+CREATE FUNCTION multivec_coerce(multivec, integer, boolean) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_coerce(multivec, integer, boolean) IS 'applies a type modifier: an error if the dimension differs, a conversion if the format does; out of range if an element does not fit';
 
 CREATE FUNCTION multivec(real[]) RETURNS multivec
 	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -77,12 +78,18 @@ CREATE FUNCTION multivec_to_real_array(multivec) RETURNS real[]
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION multivec_to_real_array(multivec) IS 'as [tokens][dimension], every element exact';
 
-CREATE CAST (multivec AS multivec) WITH FUNCTION multivec(multivec, integer, boolean) AS IMPLICIT;
+CREATE CAST (multivec AS multivec) WITH FUNCTION multivec_coerce(multivec, integer, boolean) AS IMPLICIT;
+COMMENT ON CAST (multivec AS multivec) IS 'applies a type modifier';
 CREATE CAST (real[] AS multivec) WITH FUNCTION multivec(real[]) AS IMPLICIT;
+COMMENT ON CAST (real[] AS multivec) IS 'from [tokens][dimension]';
 CREATE CAST (double precision[] AS multivec) WITH FUNCTION multivec(double precision[]) AS IMPLICIT;
+COMMENT ON CAST (double precision[] AS multivec) IS 'from [tokens][dimension], rounded to real';
 CREATE CAST (numeric[] AS multivec) WITH FUNCTION multivec(numeric[]) AS IMPLICIT;
+COMMENT ON CAST (numeric[] AS multivec) IS 'from [tokens][dimension], rounded to real';
 CREATE CAST (integer[] AS multivec) WITH FUNCTION multivec(integer[]) AS IMPLICIT;
+COMMENT ON CAST (integer[] AS multivec) IS 'from [tokens][dimension], rounded to real';
 CREATE CAST (multivec AS real[]) WITH FUNCTION multivec_to_real_array(multivec) AS ASSIGNMENT;
+COMMENT ON CAST (multivec AS real[]) IS 'as [tokens][dimension]';
 
 -- accessors
 

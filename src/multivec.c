@@ -377,7 +377,7 @@ multivec_send(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&message));
 }
 
-/* multivec(multivec, integer, boolean): the cast that applies a type modifier. */
+/* multivec_coerce(multivec, integer, boolean): the cast that applies a type modifier. */
 PG_FUNCTION_INFO_V1(multivec_coerce);
 Datum
 multivec_coerce(PG_FUNCTION_ARGS)
