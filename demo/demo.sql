@@ -7,7 +7,7 @@
 \pset format unaligned
 \pset pager off
 
-SELECT format('%s passages of about %s words, one vector a word, function words left out; scored on %s.',
+SELECT format(E'%s passages of about %s words, a vector for each but function words.\nScored on %s.',
 			  count(*), round(avg(cardinality(string_to_array(body, ' ')))),
 			  (SELECT engine || ' (' || device || ')' FROM maxsim_engines() WHERE active LIMIT 1))
 FROM demo.passages;
@@ -49,6 +49,6 @@ ORDER BY line;
 
 \echo
 SELECT demo.wrapped(string_to_array('MaxSim over all passages leaves the answer below rank 1 for question '
-		   || string_agg(format('%s (rank %s)', question, rank), ', ' ORDER BY question) || '.', ' '), 1)
+		   || string_agg(format('%s (rank %s)', question, rank), ', ' ORDER BY question) || '.', ' '), 2)
 FROM found, demo.answer_rank(question, ids) AS rank
 WHERE line = 6 AND rank > 1;
