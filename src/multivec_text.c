@@ -130,13 +130,9 @@ parse_number(Parser *parser)
 
 	if (parser->nvalues == parser->allocated)
 	{
+		/* the text's length limits it; whether it is too much depends on the format */
 		parser->allocated *= 2;
-		if (parser->allocated * sizeof(float) > MaxAllocSize)
-			ereturn(parser->escontext, false,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("multivec of more than %llu numbers exceeds the maximum of 1 GB",
-							(unsigned long long) parser->nvalues)));
-		parser->values = repalloc(parser->values, parser->allocated * sizeof(float));
+		parser->values = repalloc_huge(parser->values, parser->allocated * sizeof(float));
 	}
 	parser->values[parser->nvalues++] = value;
 	return true;
