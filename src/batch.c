@@ -41,6 +41,8 @@ struct Batch
 	DocumentType type;
 	BatchDeliver deliver;
 	void *deliver_arg;
+	const char *source;
+	int64 id; /* of the document in work */
 
 	char *buffer;
 	Size buffer_size;
@@ -113,13 +115,14 @@ acquire_buffer(Batch *batch, Size size)
 }
 
 Batch *
-batch_begin(PreparedQuery *query, DocumentType type, BatchDeliver deliver, void *arg)
+batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "maxsim batch", ALLOCSET_DEFAULT_SIZES);
 	Batch *batch = MemoryContextAllocZero(context, sizeof(Batch));
 
 	batch->query = query;
 	batch->type = type;
+	batch->source = source;
 	batch->deliver = deliver;
 	batch->deliver_arg = arg;
 	batch->context = context;
@@ -128,6 +131,15 @@ batch_begin(PreparedQuery *query, DocumentType type, BatchDeliver deliver, void 
 	/* room to align the first document's elements */
 	batch->buffer = acquire_buffer(batch, batch->buffer_size + 2 * BATCH_ALIGNMENT);
 	return batch;
+}
+
+/* Says which document an error is about. */
+static void
+document_error_context(void *arg)
+{
+	Batch *batch = arg;
+
+	errcontext("document %lld of source \"%s\"", (long long) batch->id, batch->source);
 }
 
 /* Scores and delivers what the buffer holds, and empties it. */
@@ -140,9 +152,13 @@ flush(Batch *batch)
 
 		if (list->n == 0)
 			continue;
+		batch->id = list->ids[0];
 		query_score(batch->query, format, list->documents, list->n, list->scores);
 		for (uint32 i = 0; i < list->n; i++)
-			batch->deliver(batch->deliver_arg, list->ids[i], query_check_score(list->scores[i]), false);
+		{
+			batch->id = list->ids[i];
+			batch->deliver(batch->deliver_arg, batch->id, query_check_score(list->scores[i]), false);
+		}
 		list->n = 0;
 	}
 	batch->used = 0;
@@ -182,21 +198,50 @@ shape_of_multivec(const char *header, uint32 size)
 	return shape;
 }
 
+/* An error if the array's bitmap, which follows the header, has a NULL. */
+static void
+check_bitmap(Batch *batch, const Payload *payload, uint64 n)
+{
+	bits8 bitmap[1024];
+
+	for (uint64 i = 0; i < n; i += 8 * sizeof(bitmap))
+	{
+		uint64 part = Min(n - i, 8 * sizeof(bitmap));
+
+		CHECK_FOR_INTERRUPTS();
+		read_payload(batch, payload, MAX_HEADER_SIZE + i / 8, (part + 7) / 8, (char *) bitmap);
+		tokens_check_bitmap(bitmap, part);
+	}
+}
+
 static Shape
-shape_of_array(const char *header, uint32 size, uint32 element_size)
+shape_of_array(Batch *batch, const char *header, const Payload *payload)
 {
 	const ArrayType *array = (const ArrayType *) (header - VARHDRSZ);
+	uint32 element_size = batch->type == DOCUMENT_REAL_ARRAY ? sizeof(float) : sizeof(double);
+	uint32 size = payload->size;
 	Shape shape = {MAXSIM_F32, 0, 0, MAX_HEADER_SIZE, 0};
+	bool has_bitmap = false;
+	uint64 n;
 
 	if (size >= sizeof(ArrayType) - VARHDRSZ)
 	{
-		if (ARR_NDIM(array) == 0)
+		if (ARR_NDIM(array) == 0 && size == sizeof(ArrayType) - VARHDRSZ)
 			return shape;
-		if (ARR_NDIM(array) != 2 || size >= MAX_HEADER_SIZE)
+		if (ARR_NDIM(array) > 2 || ARR_NDIM(array) == 1 || size >= MAX_HEADER_SIZE)
 			tokens_check_array_header(array, &shape.ntokens, &shape.dim);
+		has_bitmap = ARR_HASNULL(array);
 	}
 	shape.row_size = shape.dim * element_size;
-	if (shape.header_size + (uint64) shape.row_size * shape.ntokens != size)
+	n = (uint64) shape.ntokens * shape.dim;
+	if (has_bitmap && MAXALIGN(ARR_OVERHEAD_NONULLS(2) + (n + 7) / 8) == array->dataoffset &&
+		array->dataoffset - VARHDRSZ <= size)
+	{
+		check_bitmap(batch, payload, n);
+		shape.header_size = array->dataoffset - VARHDRSZ;
+		has_bitmap = false;
+	}
+	if (has_bitmap || shape.header_size + n * element_size != size)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("array's header does not fit its size: %u tokens of dimension %u, but %u bytes",
@@ -205,15 +250,14 @@ shape_of_array(const char *header, uint32 size, uint32 element_size)
 }
 
 static Shape
-shape_of_document(Batch *batch, const char *header, uint32 size)
+shape_of_document(Batch *batch, const char *header, const Payload *payload)
 {
 	Shape shape;
 
 	if (batch->type == DOCUMENT_MULTIVEC)
-		shape = shape_of_multivec(header, size);
+		shape = shape_of_multivec(header, payload->size);
 	else
-		shape = shape_of_array(header, size,
-							   batch->type == DOCUMENT_REAL_ARRAY ? sizeof(float) : sizeof(double));
+		shape = shape_of_array(batch, header, payload);
 	if (shape.ntokens > 0)
 		tokens_check_dims(batch->query->query.dim, shape.dim);
 	return shape;
@@ -222,14 +266,15 @@ shape_of_document(Batch *batch, const char *header, uint32 size)
 /*
  * Elements as they were stored, in the buffer, to elements as they are scored, in
  * the same place.  A multivec was checked when it was made, an array was not.
+ * Of the document, so many elements come before these.
  */
 static void
-convert_in_place(Batch *batch, char *elements, uint64 n)
+convert_in_place(Batch *batch, char *elements, uint64 n, uint64 before)
 {
 	if (batch->type == DOCUMENT_DOUBLE_ARRAY)
-		tokens_narrow_doubles((double *) elements, n, (float *) elements);
+		tokens_narrow_doubles((double *) elements, n, before, (float *) elements);
 	if (batch->type != DOCUMENT_MULTIVEC)
-		multivec_elements_finite(MAXSIM_F32, elements, n, NULL);
+		multivec_elements_finite(MAXSIM_F32, elements, n, before, NULL);
 }
 
 /* Scores a document that does not fit into the buffer, in slices of its tokens. */
@@ -244,8 +289,9 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 	Shape shape;
 
 	flush(batch);
+	batch->id = id;
 	read_payload(batch, payload, 0, MAX_HEADER_SIZE, slice);
-	shape = shape_of_document(batch, slice, payload->size);
+	shape = shape_of_document(batch, slice, payload);
 	prepared = query_prepared(batch->query, shape.format);
 	tokens_per_slice = batch->buffer_size / shape.row_size;
 
@@ -254,7 +300,7 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 	{
 		n = Min(tokens_per_slice, shape.ntokens - token);
 		read_payload(batch, payload, shape.header_size + token * shape.row_size, n * shape.row_size, slice);
-		convert_in_place(batch, slice, (uint64) n * shape.dim);
+		convert_in_place(batch, slice, (uint64) n * shape.dim, (uint64) token * shape.dim);
 		if (engine->fold(prepared, slice, n, query_check_interrupts, NULL) != MAXSIM_OK)
 			elog(ERROR, "engine \"%s\" stopped without being asked to", engine->name);
 		CHECK_FOR_INTERRUPTS();
@@ -288,15 +334,17 @@ gather(Batch *batch, int64 id, const Payload *payload)
 
 	if (batch->used + payload->size + 2 * BATCH_ALIGNMENT > batch->buffer_size)
 		flush(batch);
+	batch->id = id;
 	elements = (char *) TYPEALIGN(BATCH_ALIGNMENT, batch->buffer + batch->used + VARHDRSZ + header_size);
 	read_payload(batch, payload, 0, payload->size, elements - header_size);
-	shape = shape_of_document(batch, elements - header_size, payload->size);
+	shape = shape_of_document(batch, elements - header_size, payload);
 	if (shape.ntokens == 0)
 	{
 		batch->deliver(batch->deliver_arg, id, 0, true);
 		return;
 	}
-	convert_in_place(batch, elements, (uint64) shape.ntokens * shape.dim);
+	elements += shape.header_size - header_size; /* a bitmap lies between */
+	convert_in_place(batch, elements, (uint64) shape.ntokens * shape.dim, 0);
 
 	list = list_for(batch, shape.format);
 	list->documents[list->n].tokens = elements;
@@ -312,6 +360,7 @@ void
 batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 {
 	struct varlena *value = (struct varlena *) DatumGetPointer(document);
+	ErrorContextCallback context = {error_context_stack, document_error_context, batch};
 	MemoryContext old;
 	Payload payload = {0};
 
@@ -322,6 +371,8 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 		return;
 	}
 
+	batch->id = id;
+	error_context_stack = &context;
 	old = MemoryContextSwitchTo(batch->scratch);
 	if (!toast_is_external(value, &payload.pointer, &payload.size))
 	{
@@ -336,12 +387,17 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 		gather(batch, id, &payload);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(batch->scratch);
+	error_context_stack = context.previous;
 }
 
 void
 batch_end(Batch *batch)
 {
+	ErrorContextCallback context = {error_context_stack, document_error_context, batch};
+
+	error_context_stack = &context;
 	flush(batch);
+	error_context_stack = context.previous;
 	toast_close(&batch->reader);
 	MemoryContextDelete(batch->context);
 }

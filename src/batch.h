@@ -33,12 +33,13 @@ extern int maxsim_batch_size;
 
 /*
  * batch_begin	Starts gathering for one query.  The batch lives in the current memory
- *				context, whose reset gives everything back, also after an error.
+ *				context, whose reset gives everything back, also after an error.  Errors
+ *				name the document they are about, and the source.
  * batch_add	Adds a document, as a slot has it: TOAST pointer, inline or NULL.  It is
  *				not needed afterwards.  Needs an active snapshot.
  * batch_end	Scores and delivers what is left, and gives everything back.
  */
-extern Batch *batch_begin(PreparedQuery *query, DocumentType type, BatchDeliver deliver, void *arg);
+extern Batch *batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg);
 extern void batch_add(Batch *batch, int64 id, Datum document, bool is_null);
 extern void batch_end(Batch *batch);
 

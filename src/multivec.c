@@ -128,7 +128,7 @@ multivec_load(MaxsimFormat format, const void *elements, uint64 n, float *out)
 }
 
 bool
-multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n,
+multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n, uint64 before,
 						 struct Node *escontext)
 {
 	const float *floats = elements;
@@ -157,7 +157,7 @@ multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n,
 	ereturn(escontext, false,
 			(errcode(ERRCODE_DATA_EXCEPTION),
 			 errmsg("%s is not allowed in type multivec", value != value ? "NaN" : "infinity"),
-			 errdetail("It is number %llu of the value.", (unsigned long long) i + 1)));
+			 errdetail("It is number %llu of the value.", (unsigned long long) (before + i + 1))));
 }
 
 bool
@@ -167,7 +167,7 @@ multivec_store(MaxsimFormat format, const float *values, uint64 n, void *element
 	uint16 *halves = elements;
 	uint64 i = 0;
 
-	if (!multivec_elements_finite(MAXSIM_F32, values, n, escontext))
+	if (!multivec_elements_finite(MAXSIM_F32, values, n, 0, escontext))
 		return false;
 	switch (format)
 	{
@@ -356,7 +356,7 @@ multivec_recv(PG_FUNCTION_ARGS)
 						message->len - message->cursor)));
 	value = multivec_create(format, dim, ntokens);
 	pq_copymsgbytes(message, value->elements, size);
-	multivec_elements_finite(format, value->elements, (uint64) dim * ntokens, NULL);
+	multivec_elements_finite(format, value->elements, (uint64) dim * ntokens, 0, NULL);
 	PG_RETURN_POINTER(apply_typmod(value, typmod));
 }
 

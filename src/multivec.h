@@ -52,11 +52,12 @@ extern const char *multivec_format_name(MaxsimFormat format);
 /*
  * Elements [n] as float32, and back.  Storing a value that is NaN, infinite or
  * too large for the format is an error, soft where escontext allows; false then.
+ * The message counts elements from 1, after the before ones of the same value.
  */
 extern void multivec_load(MaxsimFormat format, const void *elements, uint64 n, float *out);
 extern bool multivec_store(MaxsimFormat format, const float *values, uint64 n, void *elements,
 						   struct Node *escontext);
-extern bool multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n,
+extern bool multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n, uint64 before,
 									 struct Node *escontext);
 
 /* The OID of type multivec of the extension that the function fn_oid belongs to. */

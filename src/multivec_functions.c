@@ -97,7 +97,7 @@ multivec_from_bytea(PG_FUNCTION_ARGS)
 						(unsigned long long) size, (unsigned long long) row, dim, name)));
 	value = multivec_create(format, dim, size / row);
 	memcpy(value->elements, VARDATA_ANY(bytes), size);
-	multivec_elements_finite(format, value->elements, size / maxsim_element_size(format), NULL);
+	multivec_elements_finite(format, value->elements, size / maxsim_element_size(format), 0, NULL);
 	PG_RETURN_POINTER(value);
 }
 

@@ -62,7 +62,7 @@ score_source(FunctionCallInfo fcinfo, const Tokens *tokens, ArrayType *ids,
 	query_init(&query, tokens);
 	if (ARR_NDIM(ids) == 0)
 		return;
-	batch = batch_begin(&query, source->type, deliver, arg);
+	batch = batch_begin(&query, source->type, source->name, deliver, arg);
 	source_read(source, ids, add_row_to_batch, batch);
 	batch_end(batch);
 }

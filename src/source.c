@@ -55,7 +55,6 @@ typedef struct RowReceiver
 	const Source *source;
 	SourceRow row;
 	void *arg;
-	int64 id; /* of the row in work */
 } RowReceiver;
 
 static pg_attribute_noreturn() void invalid_source(const char *name)
@@ -161,7 +160,8 @@ source_resolve(const char *name, Oid fn_oid)
 	source->name = name;
 
 	range = parse_source(name, &id_column, &document_column);
-	relation = RangeVarGetRelid(range, NoLock, false);
+	/* the lock keeps what we find true until the query has been run */
+	relation = RangeVarGetRelid(range, AccessShareLock, false);
 	kind = get_rel_relkind(relation);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_VIEW &&
 		kind != RELKIND_MATVIEW && kind != RELKIND_FOREIGN_TABLE)
@@ -262,20 +262,11 @@ receiver_startup(DestReceiver *self, int operation, TupleDesc tupdesc)
 				 errmsg("source \"%s\" was altered while it was being read", receiver->source->name)));
 }
 
-/* Says which document an error is about. */
-static void
-row_error_context(void *arg)
-{
-	RowReceiver *receiver = arg;
-
-	errcontext("document %lld of source \"%s\"", (long long) receiver->id, receiver->source->name);
-}
-
 static bool
 receiver_row(TupleTableSlot *slot, DestReceiver *self)
 {
 	RowReceiver *receiver = (RowReceiver *) self;
-	ErrorContextCallback context = {error_context_stack, row_error_context, receiver};
+	int64 key;
 	bool is_null;
 	Datum id = slot_getattr(slot, 1, &is_null);
 	Datum document = slot_getattr(slot, 2, &is_null);
@@ -283,17 +274,15 @@ receiver_row(TupleTableSlot *slot, DestReceiver *self)
 	switch (receiver->source->id_type)
 	{
 		case INT8OID:
-			receiver->id = DatumGetInt64(id);
+			key = DatumGetInt64(id);
 			break;
 		case INT4OID:
-			receiver->id = DatumGetInt32(id);
+			key = DatumGetInt32(id);
 			break;
 		default:
-			receiver->id = DatumGetInt16(id);
+			key = DatumGetInt16(id);
 	}
-	error_context_stack = &context;
-	receiver->row(receiver->arg, receiver->id, document, is_null);
-	error_context_stack = context.previous;
+	receiver->row(receiver->arg, key, document, is_null);
 	return true;
 }
 
@@ -307,7 +296,7 @@ void
 source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
 {
 	/* SPI takes DestNone for a caller that wants no rows */
-	RowReceiver receiver = {{receiver_row, receiver_startup, receiver_shutdown, receiver_shutdown, DestTuplestore}, source, row, arg, 0};
+	RowReceiver receiver = {{receiver_row, receiver_startup, receiver_shutdown, receiver_shutdown, DestTuplestore}, source, row, arg};
 	SPIExecuteOptions options = {0};
 	ParamListInfo params = makeParamList(1);
 	SPIPlanPtr plan;

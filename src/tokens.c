@@ -39,10 +39,10 @@ tokens_check_array_header(const ArrayType *array, uint32 *ntokens, uint32 *dim)
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("array of token vectors must have 2 dimensions, not %d", ARR_NDIM(array)),
 				 ARR_NDIM(array) == 1 ? errhint("One token vector is written ARRAY[[1,2,3]] or '{{1,2,3}}'.") : 0));
-	if (ARR_HASNULL(array))
+	if (ARR_DIMS(array)[0] < 0 || ARR_DIMS(array)[1] < 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("array of token vectors must not contain NULL")));
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("array has negative dimensions: %d and %d", ARR_DIMS(array)[0], ARR_DIMS(array)[1])));
 	if (ARR_DIMS(array)[1] > MULTIVEC_MAX_DIM)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -53,7 +53,19 @@ tokens_check_array_header(const ArrayType *array, uint32 *ntokens, uint32 *dim)
 }
 
 void
-tokens_narrow_doubles(const double *values, uint64 n, float *out)
+tokens_check_bitmap(const bits8 *bitmap, uint64 n)
+{
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (!(bitmap[i / 8] & (1 << i % 8)))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("array of token vectors must not contain NULL")));
+	}
+}
+
+void
+tokens_narrow_doubles(const double *values, uint64 n, uint64 before, float *out)
 {
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -64,11 +76,15 @@ tokens_narrow_doubles(const double *values, uint64 n, float *out)
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("%g is out of range for multivec format f32", value),
-					 errdetail("It is number %llu of the value.", (unsigned long long) i + 1)));
+					 errdetail("It is number %llu of the value.", (unsigned long long) (before + i + 1))));
 	}
 }
 
-/* The elements of a numeric[] as float32. */
+/*
+ * The elements of a numeric[] as float32, by way of their text, as
+ * numeric_float4() has it; that refuses what rounds to 0, though, which no other
+ * type's conversion does.
+ */
 static void
 numerics_to_float(ArrayType *array, uint64 n, float *out)
 {
@@ -78,7 +94,17 @@ numerics_to_float(ArrayType *array, uint64 n, float *out)
 	deconstruct_array(array, NUMERICOID, -1, false, TYPALIGN_INT, &elements, NULL, &count);
 	Assert((uint64) count == n);
 	for (uint64 i = 0; i < n; i++)
-		out[i] = DatumGetFloat4(DirectFunctionCall1(numeric_float4, elements[i]));
+	{
+		char *text = DatumGetCString(DirectFunctionCall1(numeric_out, elements[i]));
+
+		out[i] = strtof(text, NULL);
+		if (!maxsim_is_finite(out[i]) && strpbrk(text, "0123456789") != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("%.40s%s is out of range for multivec format f32", text, strlen(text) > 40 ? "..." : ""),
+					 errdetail("It is number %llu of the value.", (unsigned long long) i + 1)));
+		pfree(text);
+	}
 	pfree(elements);
 }
 
@@ -91,6 +117,8 @@ tokens_from_array(ArrayType *array)
 
 	tokens_check_array_header(array, &tokens.ntokens, &tokens.dim);
 	n = (uint64) tokens.ntokens * tokens.dim;
+	if (ARR_HASNULL(array))
+		tokens_check_bitmap(ARR_NULLBITMAP(array), n);
 	if (ARR_ELEMTYPE(array) != FLOAT4OID)
 		tokens.elements = copy = palloc_extended(Max(n, 1) * sizeof(float), MCXT_ALLOC_HUGE);
 	switch (ARR_ELEMTYPE(array))
@@ -98,7 +126,7 @@ tokens_from_array(ArrayType *array)
 		case FLOAT4OID:
 			break;
 		case FLOAT8OID:
-			tokens_narrow_doubles((const double *) ARR_DATA_PTR(array), n, copy);
+			tokens_narrow_doubles((const double *) ARR_DATA_PTR(array), n, 0, copy);
 			break;
 		case INT4OID:
 			for (uint64 i = 0; i < n; i++)
@@ -110,7 +138,7 @@ tokens_from_array(ArrayType *array)
 		default:
 			elog(ERROR, "unexpected array element type %u", ARR_ELEMTYPE(array));
 	}
-	multivec_elements_finite(MAXSIM_F32, tokens.elements, n, NULL);
+	multivec_elements_finite(MAXSIM_F32, tokens.elements, n, 0, NULL);
 	return tokens;
 }
 

@@ -33,11 +33,15 @@ extern const float *tokens_to_float(const Tokens *tokens);
 
 /*
  * tokens_check_array_header	The shape of an array from its header alone: what
- *		tokens_from_array checks, without the elements.
- * tokens_narrow_doubles	n doubles to float32; out may be the same memory.
+ *		tokens_from_array checks, without bitmap and elements.
+ * tokens_check_bitmap		An error if one of n elements is NULL.  An array can have a
+ *		bitmap without a NULL in it: assigning to an element leaves one.
+ * tokens_narrow_doubles	n doubles to float32; out may be the same memory.  The message
+ *		counts elements from 1, after the before ones of the same value.
  */
 extern void tokens_check_array_header(const ArrayType *array, uint32 *ntokens, uint32 *dim);
-extern void tokens_narrow_doubles(const double *values, uint64 n, float *out);
+extern void tokens_check_bitmap(const bits8 *bitmap, uint64 n);
+extern void tokens_narrow_doubles(const double *values, uint64 n, uint64 before, float *out);
 
 /* An error that names both unless query and document have the same dimension. */
 extern void tokens_check_dims(uint32 query_dim, uint32 doc_dim);
