@@ -15,7 +15,7 @@ demo_psql()
 }
 
 work_make
-extension_prepare
+extension_prepare with_llvm=no # no bitcode: it takes half of the time
 say "starting a throw-away server"
 cluster_start
 quietly demo.log as_user createdb demo

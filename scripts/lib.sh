@@ -275,13 +275,7 @@ tree_make()
 	as_user make -C "$WORK/tree" --no-print-directory "$@"
 }
 
-extension_build()
-{
-	quietly build.log tree_make "-j$(nproc)" all
-	quietly build.log tree_make install
-}
-
-# Everything up to an installed extension.
+# Everything up to an installed extension.  The arguments are make's.
 extension_prepare()
 {
 	postgres_find
@@ -290,7 +284,8 @@ extension_prepare()
 	prefix_make
 	tree_copy
 	say "building for $("$PG_CONFIG" --version)"
-	extension_build
+	quietly build.log tree_make "-j$(nproc)" all "$@"
+	quietly build.log tree_make install "$@"
 }
 
 # A cluster that listens on a socket in the work folder only; the environment
