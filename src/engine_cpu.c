@@ -23,6 +23,7 @@ typedef struct MaxsimGroup
 {
 	const MaxsimTileKernel *tiles;
 	uint32_t lanes;
+	bool converts; /* leaves the panel as float32 in wide */
 	float *query;  /* [panels][depth][lanes] or [panels][lanes][depth] */
 	float *maxima; /* [lanes] */
 	float *totals; /* [rows][lanes] */
@@ -60,25 +61,14 @@ typedef struct MaxsimLayout
 	size_t size;
 } MaxsimLayout;
 
-/*
- * The group for the first of ntokens query tokens.  A remainder goes to the
- * smallest shape that holds it, or to two smaller ones if these hold it.
- */
+/* The shape of the group for the first of ntokens query tokens that are left. */
 static const MaxsimShape *
 choose_shape(const MaxsimKernels *kernels, size_t ntokens)
 {
 	const MaxsimShape *shape = kernels->shapes;
-	const MaxsimShape *end = shape + MAXSIM_NSHAPES;
 
-	for (; shape + 1 < end && shape[1].lanes > 0; shape++)
-	{
-		size_t smaller = shape[1].lanes;
-
-		if (shape + 2 < end)
-			smaller += shape[2].lanes;
-		if (ntokens >= shape->lanes || ntokens > smaller)
-			break;
-	}
+	while (ntokens < shape->least)
+		shape++;
 	return shape;
 }
 
@@ -182,6 +172,7 @@ pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat form
 	static const char *const names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
 	const size_t dim = query->dim;
 	size_t first = 0; /* token in lane 0 of the group */
+	bool converted = false;
 	size_t i;
 
 	for (i = 0; i < prepared->ngroups; i++)
@@ -191,7 +182,9 @@ pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat form
 		uint32_t lane;
 		uint32_t misfit;
 
-		group->tiles = shape->tiles[i == 0 ? format : MAXSIM_F32];
+		group->tiles = shape->tiles[converted ? MAXSIM_F32 : format];
+		group->converts = format != MAXSIM_F32 && !converted && !shape->by_token;
+		converted |= group->converts;
 		group->lanes = shape->lanes;
 		group->query = values + first * dim;
 		group->maxima = prepared->maxima + first;
@@ -290,6 +283,7 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 	tile.prefetch = prefetch;
 	tile.prefetch_step = prepared->prefetch_step;
 	tile.wide = prepared->wide;
+	tile.nrows = nrows;
 	for (begin = 0; begin < dim; begin += MAXSIM_PANEL)
 	{
 		tile.depth = dim - begin < MAXSIM_PANEL ? dim - begin : MAXSIM_PANEL;
@@ -309,8 +303,7 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 			if (interrupted(prepared, (uint64_t) nrows * tile.depth * group->lanes, interrupt, interrupt_arg))
 				return MAXSIM_STOPPED;
 
-			/* the first group has converted the panel for all others */
-			if (prepared->element_size != sizeof(float))
+			if (group->converts)
 			{
 				tile.rows = (const char *) tile.wide;
 				tile.stride = MAXSIM_PANEL * sizeof(float);

@@ -35,12 +35,13 @@ typedef struct MaxsimTile
 	const float *query; /* the group's panel, see MaxsimShape */
 	const char *rows;   /* the tile's panel in the document, any alignment */
 	size_t stride;      /* bytes from one row to the next */
-	uint32_t depth;     /* dimensions in this panel: 1 to MAXSIM_PANEL */
-	bool first;         /* the dot products begin with this panel */
-	bool last;          /* and end with it: fold them into maxima */
-	float *wide;        /* [rows][MAXSIM_PANEL], room to convert to float32 */
-	float *totals;      /* [rows][lanes], sums of panels so far */
-	float *maxima;      /* [lanes], the largest dot products so far */
+	uint32_t nrows;
+	uint32_t depth; /* dimensions in this panel: 1 to MAXSIM_PANEL */
+	bool first;     /* the dot products begin with this panel */
+	bool last;      /* and end with it: fold them into maxima */
+	float *wide;    /* [rows][MAXSIM_PANEL], room to convert to float32 */
+	float *totals;  /* [rows][lanes], sums of panels so far */
+	float *maxima;  /* [lanes], the largest dot products so far */
 
 	/* where to prefetch from, and how many bytes further a dimension */
 	const char *prefetch;
@@ -54,16 +55,17 @@ typedef struct MaxsimTile
 typedef void (*MaxsimTileKernel)(const MaxsimTile *tile);
 
 /*
- * One size of group.  A panel of the packed query is [depth][lanes], or
- * [lanes][depth] if by_token.
+ * One size of group, for when at least a number of query tokens are left.  A
+ * panel of the packed query is [depth][lanes], or [lanes][depth] if by_token.
  *
  * There are kernels for every format of documents.  Those for the 16-bit formats
  * leave what they converted in wide, so that further groups take it from there;
- * a shape that is by_token comes last and need not.
+ * by_token, they do not.
  */
 typedef struct MaxsimShape
 {
-	uint32_t lanes;                                 /* 0: there is no such shape */
+	uint32_t lanes; /* 0: there is no such shape */
+	uint32_t least;
 	bool by_token;                                  /* lanes of vectors run along the dimension */
 	const MaxsimTileKernel *tiles[MAXSIM_NFORMATS]; /* [height], one a number of rows */
 } MaxsimShape;

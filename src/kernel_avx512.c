@@ -17,6 +17,7 @@
 #define TILE_ISA avx512
 #define TILE_HEIGHT 12
 #define TILE_CHUNK 16
+#define TILE_NARROW
 
 typedef __m512 Vector;
 #define VECTOR_LANES 16
@@ -54,12 +55,54 @@ vector_widen(const char *address, uint32_t count, MaxsimFormat format)
 
 #include "kernel_tile.h"
 
+static inline __attribute__((always_inline)) TILE_TARGET __m512
+vector_part(const char *address, uint32_t count, MaxsimFormat format)
+{
+	if (format != MAXSIM_F32)
+		return vector_widen(address, count, format);
+	if (count >= 16)
+		return _mm512_loadu_ps(address);
+	return _mm512_maskz_loadu_ps((__mmask16) ((1u << count) - 1), address);
+}
+
+static inline __attribute__((always_inline)) TILE_TARGET __m512
+vector_quad(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+	__m512 ac = _mm512_add_ps(_mm512_unpacklo_ps(a, c), _mm512_unpackhi_ps(a, c));
+	__m512 bd = _mm512_add_ps(_mm512_unpacklo_ps(b, d), _mm512_unpackhi_ps(b, d));
+
+	return _mm512_add_ps(_mm512_unpacklo_ps(ac, bd), _mm512_unpackhi_ps(ac, bd));
+}
+
+static inline __attribute__((always_inline)) TILE_TARGET __m512
+vector_block(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+	__m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+	__m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+
+	return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+}
+
+static inline __attribute__((always_inline)) TILE_TARGET void
+vector_fold_max(__m512 v, float *maxima)
+{
+	__m256 half = _mm256_max_ps(_mm512_extractf32x8_ps(v, 0), _mm512_extractf32x8_ps(v, 1));
+	__m128 quarter = _mm_max_ps(_mm256_extractf128_ps(half, 0), _mm256_extractf128_ps(half, 1));
+
+	_mm_storeu_ps(maxima, _mm_max_ps(quarter, _mm_loadu_ps(maxima)));
+}
+
+#define DOT_ROWS 4
+#include "kernel_dot.h"
+
 const MaxsimKernels maxsim_kernels_avx512 = {
 	.name = "avx512",
 	.height = TILE_HEIGHT,
+	/* measured: two dot kernels are faster than a half-empty vector */
 	.shapes = {
-		{.lanes = 32, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
-		{.lanes = 16, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
+		{.lanes = 32, .least = 25, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
+		{.lanes = 16, .least = 9, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
+		{.lanes = 4, .least = 1, .by_token = true, .tiles = {dot_f32_tiles, dot_f16_tiles, dot_bf16_tiles}},
 	},
 	.pace = 64 * 1000 * 1000,
 };

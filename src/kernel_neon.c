@@ -15,6 +15,7 @@
 #define TILE_ISA neon
 #define TILE_HEIGHT 12
 #define TILE_CHUNK 16
+#define TILE_NARROW
 
 typedef float32x4_t Vector;
 #define VECTOR_LANES 4
@@ -61,8 +62,8 @@ const MaxsimKernels maxsim_kernels_neon = {
 	.name = "neon",
 	.height = TILE_HEIGHT,
 	.shapes = {
-		{.lanes = 8, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
-		{.lanes = 4, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
+		{.lanes = 8, .least = 5, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
+		{.lanes = 4, .least = 1, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
 	},
 	.pace = 8 * 1000 * 1000,
 };

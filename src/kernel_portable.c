@@ -76,6 +76,6 @@ static const MaxsimTileKernel bf16_tiles[] = {tile_1x8_bf16_portable};
 const MaxsimKernels maxsim_kernels_portable = {
 	.name = "portable",
 	.height = 1,
-	.shapes = {{.lanes = LANES, .tiles = {f32_tiles, f16_tiles, bf16_tiles}}},
+	.shapes = {{.lanes = LANES, .least = 1, .tiles = {f32_tiles, f16_tiles, bf16_tiles}}},
 	.pace = 1000 * 1000,
 };

@@ -11,7 +11,7 @@
  *
  * The includer defines TILE_TARGET (the target attribute), TILE_ISA (the suffix
  * of names), TILE_HEIGHT (rows, at most 12), TILE_CHUNK (dimensions converted at
- * a time), Vector, VECTOR_LANES and the operations vector_zero, vector_load, vector_store, vector_broadcast,
+ * a time), TILE_NARROW if it wants groups of one vector, Vector, VECTOR_LANES and the operations vector_zero, vector_load, vector_store, vector_broadcast,
  * vector_fma(a, b, c) = a * b + c, vector_add, vector_max and
  * vector_lowest (all minus infinity).  vector_max(a, b) must return b if a is a
  * NaN.  vector_widen(address, count, format) converts VECTOR_LANES elements and
@@ -237,9 +237,11 @@ tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns, 
 	TILE_HEIGHTS(TILE_DEFINE, columns, name, format) \
 	static const MaxsimTileKernel table[TILE_HEIGHT] = {TILE_HEIGHTS(TILE_ENTRY, columns, name, format)};
 
+#ifdef TILE_NARROW
 TILE_TABLE(narrow_f32_tiles, 1, f32, MAXSIM_F32)
 TILE_TABLE(narrow_f16_tiles, 1, f16, MAXSIM_F16)
 TILE_TABLE(narrow_bf16_tiles, 1, bf16, MAXSIM_BF16)
+#endif
 TILE_TABLE(wide_f32_tiles, 2, f32, MAXSIM_F32)
 TILE_TABLE(wide_f16_tiles, 2, f16, MAXSIM_F16)
 TILE_TABLE(wide_bf16_tiles, 2, bf16, MAXSIM_BF16)

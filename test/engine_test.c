@@ -405,7 +405,7 @@ static void
 test_shapes(void)
 {
 	static const uint32_t dims[] = {1, 3, 48, 64, 96, 100, 128, 256, 320, 640, 1024, 2560};
-	static const uint32_t queries[] = {1, 2, 3, 4, 5, 16, 17, 20, 21, 31, 32, 33, 36, 48, 64, 128, 1024};
+	static const uint32_t queries[] = {1, 2, 3, 4, 5, 8, 9, 16, 17, 20, 24, 25, 31, 32, 33, 36, 48, 64, 128, 1024};
 	const uint64_t most_work = quick ? 100 * 1000 : 3 * 1000 * 1000;
 	int i;
 	int j;
