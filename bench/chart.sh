@@ -1,0 +1,131 @@
+#!/bin/bash
+#
+# chart.sh
+#	Draws bench/results/chart.svg of the results beside it: microseconds a document
+#	of 128 × 128 against 32 query tokens.
+#
+# The upper panel compares what a database can do; beside pgvector's function
+# nothing else is more than a stub, so the lower one shows the rest at a scale of
+# its own.  What has not been measured is left out.  The colours suit a light and
+# a dark page.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/results"
+
+files=()
+for file in pgvector.txt sql.txt peers.txt engine.txt; do
+	[[ ! -f $file ]] || files+=("$file")
+done
+[[ ${#files[@]} -gt 0 ]] || exit 0
+
+# shellcheck disable=SC2016 # awk's own dollars
+awk -F '\t' '
+function text(x, y, anchor, class, string)
+{
+	printf "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">%s</text>\n", x, y, anchor, class, string
+}
+
+function bar(x, y, width, class)
+{
+	printf "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"%s\"/>\n", x, y, width, HEIGHT, class
+}
+
+# A row: its label and its parts, as microseconds and class in turn.
+function row(label, parts,    n, part, i, x, total)
+{
+	n = split(parts, part, " ")
+	x = LEFT
+	for (i = 1; i < n; i += 2)
+	{
+		bar(x, y, part[i] * scale, part[i + 1])
+		x += part[i] * scale
+		total += part[i]
+	}
+	text(LEFT - 10, y + 14, "end", "label", label)
+	text(x + 6, y + 14, "start", "value", total < 100 ? sprintf("%.1f", total) : sprintf("%.0f", total))
+	y += HEIGHT + GAP
+}
+
+# Detoasting, the engine, and what is left of the total.
+function stack(key,    detoast, engine, rest)
+{
+	detoast = us[key, "detoast"]
+	engine = us[key, "engine_hot"]
+	rest = us[key, "rerank"] - detoast - engine
+	return sprintf("%s detoast %s engine %s rest", detoast, engine, rest > 0 ? rest : 0)
+}
+
+function panel(title, largest)
+{
+	text(LEFT, y + 14, "start", "title", title)
+	y += 28
+	scale = (WIDTH - LEFT - 60) / largest
+}
+
+function legend(x, class, label)
+{
+	bar(x, y, 12, class)
+	text(x + 18, y + 14, "start", "label", label)
+}
+
+function max(a, b)
+{
+	return a > b ? a : b
+}
+
+BEGIN { WIDTH = 760; LEFT = 270; HEIGHT = 18; GAP = 8; SHAPE = "32x128x128" }
+
+/^#/ || $4 != SHAPE || $7 == "-" { next }
+
+FILENAME == "pgvector.txt" { pgvector[$2 == "pgvector" ? $2 : $5 " " $3] = $7 }
+FILENAME == "sql.txt" { us[$1 " " $3, $5] = $7 }
+FILENAME == "peers.txt" && ($5 == "hot" || $5 == "-") { peer[$2 " " $3] = $7; if (!($2 " " $3 in seen)) names[++npeers] = $2 " " $3; seen[$2 " " $3] }
+
+END {
+	y = 16
+	if ("pgvector" in pgvector)
+	{
+		panel("Microseconds a document, in the database", pgvector["pgvector"])
+		row("pgvector, SQL function, f32", pgvector["pgvector"] " other")
+		row("maxsim(), row by row, f16", pgvector["per_row f16"] " own")
+		row("maxsim_rerank(), f16", pgvector["rerank f16"] " own")
+		y += 14
+	}
+	largest = max(us["rerank_1000 f32", "rerank"], us["rerank_1000 array", "rerank"])
+	for (i = 1; i <= npeers; i++)
+		largest = max(largest, peer[names[i]])
+	if (largest > 0)
+	{
+		panel("The same at a larger scale, and where the time goes", largest)
+		if (("rerank_1000 f16", "rerank") in us)
+		{
+			row("maxsim(), row by row, f16", us["rerank_1000 f16", "per_row"] " own")
+			row("maxsim_rerank(), f16", stack("rerank_1000 f16"))
+			row("maxsim_rerank(), bf16", stack("rerank_1000 bf16"))
+			row("maxsim_rerank(), f32", stack("rerank_1000 f32"))
+			row("maxsim_rerank(), real[]", stack("rerank_1000 array"))
+			row("engine alone, f32", us["rerank_1000 f32", "engine_hot"] " engine")
+		}
+		for (i = 1; i <= npeers; i++)
+			row(names[i] " alone", peer[names[i]] " other")
+		y += 6
+		legend(LEFT, "detoast", "fetching (detoast)")
+		legend(LEFT + 150, "engine", "engine")
+		legend(LEFT + 230, "rest", "the rest")
+		y += HEIGHT + GAP
+	}
+	text(LEFT, y + 14, "start", "note", "32 query tokens, 128 document tokens, 128 dimensions; one core; shorter is better")
+	printf "HEIGHT %d\n", y + 28
+}' "${files[@]}" | awk -v width=760 '
+/^HEIGHT/ { height = $2; next }
+{ body = body $0 "\n" }
+END {
+	printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\">\n", width, height, width, height
+	print "<title>Microseconds a document by system</title>"
+	print "<style>"
+	print "text { font: 13px system-ui, -apple-system, \"Segoe UI\", Helvetica, Arial, sans-serif; fill: #768390 }"
+	print ".title { font-weight: 600; font-size: 14px } .note { font-size: 12px } .value { font-weight: 600 }"
+	print ".other { fill: #8b949e } .own { fill: #2f81f7 } .detoast { fill: #d29922 } .engine { fill: #2f81f7 } .rest { fill: #a371f7 }"
+	print "</style>"
+	printf "%s</svg>\n", body
+}' >chart.svg

@@ -1,0 +1,191 @@
+/*
+ * make_data.c
+ *		Documents for the benchmarks of SQL, as input of COPY ... (FORMAT binary).
+ *
+ *		make_data SEED DOCUMENTS TOKENS DIM FORMAT
+ *
+ * writes rows (id bigint, e) with ids from 1.  FORMAT is that of a multivec (f32,
+ * f16 or bf16), or "array" for a real[].  Tokens are unit vectors; each is picked
+ * from a pool of random ones, which saves most of the time and leaves no two
+ * documents alike.
+ */
+#include "../src/element.h"
+#include "../src/engine.h"
+
+#include <arpa/inet.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POOL 4096
+#define REAL_OID 700
+
+typedef enum Form
+{
+	FORM_F32 = MAXSIM_F32,
+	FORM_F16 = MAXSIM_F16,
+	FORM_BF16 = MAXSIM_BF16,
+	FORM_ARRAY
+} Form;
+
+static const char *const form_names[] = {"f32", "f16", "bf16", "array"};
+
+static uint64_t state;
+
+static uint32_t
+random_bits(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t) (state >> 32);
+}
+
+static void
+put(const void *bytes, size_t n)
+{
+	if (fwrite(bytes, 1, n, stdout) != n)
+	{
+		perror("make_data");
+		exit(1);
+	}
+}
+
+static void
+put_int16(int16_t value)
+{
+	uint16_t big = htons((uint16_t) value);
+
+	put(&big, sizeof(big));
+}
+
+static void
+put_int32(uint32_t value)
+{
+	uint32_t big = htonl(value);
+
+	put(&big, sizeof(big));
+}
+
+/* Bytes of a token in a form. */
+static size_t
+token_size(Form form, uint32_t dim)
+{
+	/* an array's elements each have their length before them */
+	return form == FORM_ARRAY ? dim * 8 : dim * maxsim_element_size((MaxsimFormat) form);
+}
+
+/* Writes one random unit vector in the form. */
+static void
+make_token(Form form, uint32_t dim, float *values, char *out)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < dim; i++)
+	{
+		values[i] = (float) random_bits() * 0x1p-31f - 1;
+		sum += (double) values[i] * values[i];
+	}
+	for (uint32_t i = 0; i < dim; i++)
+	{
+		float value = (float) (values[i] / sqrt(sum));
+
+		if (form == FORM_F32)
+			((float *) out)[i] = value;
+		else if (form == FORM_F16)
+			((uint16_t *) out)[i] = maxsim_f16_from_f32(value);
+		else if (form == FORM_BF16)
+			((uint16_t *) out)[i] = maxsim_bf16_from_f32(value);
+		else
+		{
+			uint32_t bits;
+
+			memcpy(&bits, &value, sizeof(bits));
+			((uint32_t *) out)[2 * i] = htonl(sizeof(bits));
+			((uint32_t *) out)[2 * i + 1] = htonl(bits);
+		}
+	}
+}
+
+/* What precedes the tokens: the field's length and the type's header. */
+static void
+put_header(Form form, uint32_t ntokens, uint32_t dim)
+{
+	const size_t payload = ntokens * token_size(form, dim);
+
+	if (form == FORM_ARRAY)
+	{
+		put_int32((uint32_t) payload + 28);
+		put_int32(2); /* dimensions */
+		put_int32(0); /* no NULL */
+		put_int32(REAL_OID);
+		put_int32(ntokens);
+		put_int32(1); /* lower bound */
+		put_int32(dim);
+		put_int32(1);
+	}
+	else
+	{
+		const char head[4] = {1, (char) form, 0, 0}; /* version, format */
+
+		put_int32((uint32_t) payload + 12);
+		put(head, sizeof(head));
+		put_int32(dim);
+		put_int32(ntokens);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	uint32_t ndocuments, ntokens, dim;
+	Form form = FORM_F32;
+	size_t size;
+	float *values;
+	char *pool;
+
+	if (argc != 6)
+	{
+		fprintf(stderr, "usage: make_data SEED DOCUMENTS TOKENS DIM f32|f16|bf16|array\n");
+		return 1;
+	}
+	state = strtoull(argv[1], NULL, 10) * 2654435761u + 88172645463325252u;
+	ndocuments = (uint32_t) strtoul(argv[2], NULL, 10);
+	ntokens = (uint32_t) strtoul(argv[3], NULL, 10);
+	dim = (uint32_t) strtoul(argv[4], NULL, 10);
+	while (form <= FORM_ARRAY && strcmp(argv[5], form_names[form]) != 0)
+		form++;
+	if (form > FORM_ARRAY)
+	{
+		fprintf(stderr, "make_data: no format \"%s\"\n", argv[5]);
+		return 1;
+	}
+
+	size = token_size(form, dim);
+	values = malloc(dim * sizeof(float));
+	pool = malloc(POOL * size);
+	if (values == NULL || pool == NULL)
+	{
+		perror("make_data");
+		return 1;
+	}
+	for (uint32_t i = 0; i < POOL; i++)
+		make_token(form, dim, values, pool + i * size);
+
+	put("PGCOPY\n\377\r\n", 11); /* with the terminating zero */
+	put_int32(0);
+	put_int32(0);
+	for (uint32_t id = 1; id <= ndocuments; id++)
+	{
+		put_int16(2);
+		put_int32(8);
+		put_int32(0);
+		put_int32(id);
+		put_header(form, ntokens, dim);
+		for (uint32_t i = 0; i < ntokens; i++)
+			put(pool + random_bits() % POOL * size, size);
+	}
+	put_int16(-1);
+	return 0;
+}
