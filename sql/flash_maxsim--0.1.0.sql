@@ -119,9 +119,11 @@ CREATE FUNCTION maxsim(query multivec, document multivec) RETURNS real
 	AS 'MODULE_PATHNAME', 'maxsim_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
 COMMENT ON FUNCTION maxsim(multivec, multivec) IS 'sum over query tokens of the largest dot product with a document token (late interaction, ColBERT); NULL for a document without tokens, an error for a query without';
 
-CREATE FUNCTION maxsim(query real[], document real[]) RETURNS real
+-- Arrays are documents without a copy.  Were the query real[] too, a literal beside
+-- an array would be taken for one, and [[1,2]] be malformed.
+CREATE FUNCTION maxsim(query multivec, document real[]) RETURNS real
 	AS 'MODULE_PATHNAME', 'maxsim_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
-COMMENT ON FUNCTION maxsim(real[], real[]) IS 'maxsim of arrays [tokens][dimension]';
+COMMENT ON FUNCTION maxsim(multivec, real[]) IS 'maxsim for a document that is an array [tokens][dimension]';
 
 CREATE FUNCTION maxsim_rerank(query multivec, doc_ids bigint[], source text DEFAULT NULL, top_k integer DEFAULT NULL,
 							  OUT doc_id bigint, OUT score real) RETURNS SETOF record
@@ -148,18 +150,18 @@ CREATE FUNCTION flash_maxsim_rerank_direct(q multivec, batch_tensor multivec, do
 	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
 COMMENT ON FUNCTION flash_maxsim_rerank_direct(multivec, multivec, bigint[], bigint[], bigint) IS 'q [tokens][dim] against documents scattered in batch_tensor [total tokens][dim]: offset (from 0) and length in tokens of each; scores in the same order, -Infinity for an empty document; an error if a document is outside the tensor or longer than max_seqlen_d';
 
-CREATE FUNCTION flash_maxsim_rerank_direct(q real[], batch_tensor real[], doc_offsets bigint[], doc_lengths bigint[],
+CREATE FUNCTION flash_maxsim_rerank_direct(q multivec, batch_tensor real[], doc_offsets bigint[], doc_lengths bigint[],
 										   max_seqlen_d bigint) RETURNS real[]
 	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
-COMMENT ON FUNCTION flash_maxsim_rerank_direct(real[], real[], bigint[], bigint[], bigint) IS 'flash_maxsim_rerank_direct of arrays';
+COMMENT ON FUNCTION flash_maxsim_rerank_direct(multivec, real[], bigint[], bigint[], bigint) IS 'flash_maxsim_rerank_direct for a tensor that is an array [total tokens][dim]';
 
 CREATE FUNCTION flash_maxsim_rerank(q multivec, packed multivec, cu_seqlens bigint[], max_seqlen_d bigint) RETURNS real[]
 	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
 COMMENT ON FUNCTION flash_maxsim_rerank(multivec, multivec, bigint[], bigint) IS 'q [tokens][dim] against documents packed one after another in packed [total tokens][dim]: cu_seqlens holds 0 and the end of each document; scores in the same order, -Infinity for an empty document';
 
-CREATE FUNCTION flash_maxsim_rerank(q real[], packed real[], cu_seqlens bigint[], max_seqlen_d bigint) RETURNS real[]
+CREATE FUNCTION flash_maxsim_rerank(q multivec, packed real[], cu_seqlens bigint[], max_seqlen_d bigint) RETURNS real[]
 	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
-COMMENT ON FUNCTION flash_maxsim_rerank(real[], real[], bigint[], bigint) IS 'flash_maxsim_rerank of arrays';
+COMMENT ON FUNCTION flash_maxsim_rerank(multivec, real[], bigint[], bigint) IS 'flash_maxsim_rerank for a tensor that is an array [total tokens][dim]';
 
 -- what computes
 

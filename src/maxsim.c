@@ -33,12 +33,12 @@ read_array(const void *value)
 }
 
 static PreparedQuery *
-query_of_call_site(FunctionCallInfo fcinfo, const void *value, ReadTokens read_tokens)
+query_of_call_site(FunctionCallInfo fcinfo, const Multivec *value)
 {
 	CallSite *site = fcinfo->flinfo->fn_extra;
 	MemoryContext old;
 	Tokens tokens;
-	void *copy;
+	Multivec *copy;
 
 	if (site == NULL)
 	{
@@ -55,7 +55,7 @@ query_of_call_site(FunctionCallInfo fcinfo, const void *value, ReadTokens read_t
 	old = MemoryContextSwitchTo(site->context);
 	copy = palloc(VARSIZE(value));
 	memcpy(copy, value, VARSIZE(value));
-	tokens = read_tokens(copy);
+	tokens = tokens_from_multivec(copy);
 	query_init(&site->query, &tokens);
 	MemoryContextSwitchTo(old);
 	site->query_value = copy;
@@ -63,9 +63,9 @@ query_of_call_site(FunctionCallInfo fcinfo, const void *value, ReadTokens read_t
 }
 
 static Datum
-score_of(FunctionCallInfo fcinfo, const void *query, const void *document, ReadTokens read_tokens)
+score_of(FunctionCallInfo fcinfo, const void *document, ReadTokens read_tokens)
 {
-	PreparedQuery *prepared = query_of_call_site(fcinfo, query, read_tokens);
+	PreparedQuery *prepared = query_of_call_site(fcinfo, PG_GETARG_MULTIVEC_P(0));
 	Tokens tokens = read_tokens(document);
 	float score;
 
@@ -82,13 +82,13 @@ PG_FUNCTION_INFO_V1(maxsim_multivec);
 Datum
 maxsim_multivec(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(0), PG_GETARG_MULTIVEC_P(1), read_multivec);
+	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec);
 }
 
-/* maxsim(query real[], document real[]) */
+/* maxsim(query multivec, document real[]) */
 PG_FUNCTION_INFO_V1(maxsim_real_array);
 Datum
 maxsim_real_array(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_ARRAYTYPE_P(1), read_array);
+	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array);
 }

@@ -156,7 +156,7 @@ PG_FUNCTION_INFO_V1(flash_maxsim_rerank_direct_real_array);
 Datum
 flash_maxsim_rerank_direct_real_array(PG_FUNCTION_ARGS)
 {
-	return rerank_direct(fcinfo, tokens_from_array(PG_GETARG_ARRAYTYPE_P(0)),
+	return rerank_direct(fcinfo, tokens_from_multivec(PG_GETARG_MULTIVEC_P(0)),
 						 tokens_from_array(PG_GETARG_ARRAYTYPE_P(1)));
 }
 
@@ -173,6 +173,6 @@ PG_FUNCTION_INFO_V1(flash_maxsim_rerank_real_array);
 Datum
 flash_maxsim_rerank_real_array(PG_FUNCTION_ARGS)
 {
-	return rerank_packed(fcinfo, tokens_from_array(PG_GETARG_ARRAYTYPE_P(0)),
+	return rerank_packed(fcinfo, tokens_from_multivec(PG_GETARG_MULTIVEC_P(0)),
 						 tokens_from_array(PG_GETARG_ARRAYTYPE_P(1)));
 }
