@@ -1,0 +1,58 @@
+-- What the extension puts into the database, its settings and its engines.
+CREATE SCHEMA catalog;
+SET search_path = catalog, public;
+
+-- every object says what it is
+SELECT pg_describe_object(classid, objid, objsubid) AS object
+FROM pg_depend JOIN pg_extension e ON refclassid = 'pg_extension'::regclass AND refobjid = e.oid
+WHERE extname = 'flash_maxsim' AND deptype = 'e' AND obj_description(objid, classid::regclass::text) IS NULL;
+SELECT obj_description(oid, 'pg_extension') FROM pg_extension WHERE extname = 'flash_maxsim';
+SELECT pg_describe_object(classid, objid, objsubid) AS object
+FROM pg_depend JOIN pg_extension e ON refclassid = 'pg_extension'::regclass AND refobjid = e.oid
+WHERE extname = 'flash_maxsim' AND deptype = 'e' AND classid <> 'pg_cast'::regclass ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
+
+-- what may run in parallel, what is constant, what NULL does, and what is a security definer (nothing)
+SELECT provolatile, proparallel, proisstrict, prosecdef, array_agg(DISTINCT proname ORDER BY proname) AS functions
+FROM pg_depend JOIN pg_extension e ON refclassid = 'pg_extension'::regclass AND refobjid = e.oid JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid
+WHERE extname = 'flash_maxsim' AND deptype = 'e' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4;
+
+-- engines: one scores, and what scores can run here
+SELECT count(*) > 0 AS some, count(*) FILTER (WHERE active) AS active, bool_and(available) FILTER (WHERE active) AS available,
+	   bool_or(device = 'portable' AND available) AS portable, count(*) = count(DISTINCT (engine, device)) AS different, bool_and(detail <> '') AS explained
+FROM maxsim_engines();
+
+-- settings
+SHOW flash_maxsim.source;
+SHOW flash_maxsim.batch_size;
+SELECT name, context, vartype, unit, min_val, max_val, boot_val FROM pg_settings WHERE name LIKE 'flash\_maxsim.%' ORDER BY name;
+SET flash_maxsim.batch_size = '2MB';
+SHOW flash_maxsim.batch_size;
+SELECT error_of('SET flash_maxsim.batch_size = ''1023kB'''), error_of('SET flash_maxsim.batch_size = ''2GB''');
+SELECT error_of('SET flash_maxsim.batch_size = ''many''');
+RESET flash_maxsim.batch_size;
+-- any text will do: it is looked at when it is used
+SET flash_maxsim.source = 'no source';
+SELECT error_of('SELECT * FROM maxsim_rerank(''[[1]]'', ''{1}'')');
+CREATE FUNCTION with_setting() RETURNS text SET flash_maxsim.source = 'other(id, emb)' LANGUAGE sql AS $$ SELECT current_setting('flash_maxsim.source') $$;
+SELECT with_setting(), current_setting('flash_maxsim.source');
+
+-- it can be moved to another schema, and be dropped and created again
+CREATE SCHEMA elsewhere;
+CREATE TABLE docs (id bigint PRIMARY KEY, emb multivec(2));
+INSERT INTO docs VALUES (1, '[[1,2]]'), (2, '[[3,4]]');
+ALTER EXTENSION flash_maxsim SET SCHEMA elsewhere;
+SELECT * FROM elsewhere.maxsim_rerank('[[1,0]]', '{1,2}', 'docs(id, emb)');
+SELECT elsewhere.maxsim('[[1,0]]'::elsewhere.multivec, emb) FROM docs ORDER BY id;
+\d docs
+ALTER EXTENSION flash_maxsim SET SCHEMA public;
+SELECT * FROM maxsim_rerank('[[1,0]]', '{1,2}', 'docs(id, emb)');
+BEGIN;
+SET client_min_messages = warning;
+DROP EXTENSION flash_maxsim CASCADE;
+CREATE EXTENSION flash_maxsim SCHEMA catalog;
+RESET client_min_messages;
+ALTER TABLE docs ADD emb catalog.multivec(2);
+UPDATE docs SET emb = '[[5,6]]' WHERE id = 2;
+SELECT * FROM maxsim_rerank('[[1,0]]', '{1,2}', 'docs(id, emb)');
+ROLLBACK;
+SELECT * FROM maxsim_rerank('[[1,0]]', '{1,2}', 'docs(id, emb)');
