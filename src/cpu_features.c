@@ -31,8 +31,8 @@
 #define XCR0_AVX 0x06u
 #define XCR0_AVX512 0xe6u
 
-unsigned
-maxsim_cpu_features(void)
+static unsigned
+detect(void)
 {
 	unsigned eax;
 	unsigned ebx;
@@ -66,8 +66,8 @@ maxsim_cpu_features(void)
 
 #else
 
-unsigned
-maxsim_cpu_features(void)
+static unsigned
+detect(void)
 {
 #ifdef __aarch64__
 	return MAXSIM_CPU_NEON; /* part of the base architecture */
@@ -77,3 +77,18 @@ maxsim_cpu_features(void)
 }
 
 #endif
+
+unsigned
+maxsim_cpu_features(void)
+{
+	static int known = -1;
+	int features = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	/* once, since CPUID is slow in a virtual machine; threads find the same */
+	if (features < 0)
+	{
+		features = (int) detect();
+		__atomic_store_n(&known, features, __ATOMIC_RELAXED);
+	}
+	return (unsigned) features;
+}

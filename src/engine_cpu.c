@@ -377,7 +377,9 @@ score(const MaxsimBatch *batch)
 
 	for (i = 0; i < batch->ndocuments; i++, document++)
 	{
-		const void *next = i + 1 < batch->ndocuments ? document[1].tokens : document->tokens;
+		/* what to prefetch: the next document, or where that has no tokens anything */
+		const bool more = i + 1 < batch->ndocuments && document[1].ntokens > 0;
+		const void *next = document[more ? 1 : 0].tokens;
 
 		begin(prepared);
 		if (fold_slice(prepared, document->tokens, document->ntokens, next, batch->interrupt,

@@ -229,8 +229,8 @@ test_alignments(const MaxsimEngine *engine, MaxsimFormat f)
 	float document[NTOKENS * DIM];
 	MaxsimQuery q = {query, NULL, NQUERY, DIM};
 	char *buffer = allocate(sizeof(document) + 64);
-	MaxsimDocument documents[3] = {{buffer, 0}, {buffer, NTOKENS}, {buffer, NTOKENS}};
-	float scores[3];
+	MaxsimDocument documents[4] = {{NULL, 0}, {buffer, NTOKENS}, {NULL, 0}, {buffer, NTOKENS}};
+	float scores[4];
 	float expected;
 	void *memory;
 	MaxsimPrepared *prepared;
@@ -248,11 +248,12 @@ test_alignments(const MaxsimEngine *engine, MaxsimFormat f)
 		memset(buffer, 0xff, sizeof(document) + 64);
 		for (i = 0; i < NTOKENS * DIM; i++)
 			put_element(buffer + shift, i, document[i], f);
-		documents[1].tokens = documents[2].tokens = buffer + shift;
-		score_batch(engine, prepared, documents, 3, scores);
-		check(scores[0] == -INFINITY && same_bits(scores[1], expected) && same_bits(scores[2], expected),
-			  "%s %s at %d bytes: %.9g %.9g %.9g, expected -inf and %.9g", engine->name, format_names[f], shift,
-			  (double) scores[0], (double) scores[1], (double) scores[2], (double) expected);
+		documents[1].tokens = documents[3].tokens = buffer + shift;
+		score_batch(engine, prepared, documents, 4, scores);
+		check(scores[0] == -INFINITY && same_bits(scores[1], expected) && scores[2] == -INFINITY &&
+				  same_bits(scores[3], expected),
+			  "%s %s at %d bytes: %.9g %.9g %.9g %.9g, expected -inf and %.9g", engine->name, format_names[f], shift,
+			  (double) scores[0], (double) scores[1], (double) scores[2], (double) scores[3], (double) expected);
 	}
 	free(memory);
 	free(buffer);
