@@ -47,11 +47,11 @@ function row(label, parts,    n, part, i, x, total)
 }
 
 # Detoasting, the engine, and what is left of the total.
-function stack(key,    detoast, engine, rest)
+function stack(key, mode,    detoast, engine, rest)
 {
 	detoast = us[key, "detoast"]
 	engine = us[key, "engine_hot"]
-	rest = us[key, "rerank"] - detoast - engine
+	rest = us[key, mode] - detoast - engine
 	return sprintf("%s detoast %s engine %s rest", detoast, engine, rest > 0 ? rest : 0)
 }
 
@@ -96,14 +96,14 @@ END {
 		largest = max(largest, peer[names[i]])
 	if (largest > 0)
 	{
-		panel("The same at a larger scale, and where the time goes", largest)
+		panel("At a larger scale: where the time goes", largest)
 		if (("rerank_1000 f16", "rerank") in us)
 		{
-			row("maxsim(), row by row, f16", us["rerank_1000 f16", "per_row"] " own")
-			row("maxsim_rerank(), f16", stack("rerank_1000 f16"))
-			row("maxsim_rerank(), bf16", stack("rerank_1000 bf16"))
-			row("maxsim_rerank(), f32", stack("rerank_1000 f32"))
-			row("maxsim_rerank(), real[]", stack("rerank_1000 array"))
+			row("maxsim(), row by row, f16", stack("rerank_1000 f16", "per_row"))
+			row("maxsim_rerank(), f16", stack("rerank_1000 f16", "rerank"))
+			row("maxsim_rerank(), bf16", stack("rerank_1000 bf16", "rerank"))
+			row("maxsim_rerank(), f32", stack("rerank_1000 f32", "rerank"))
+			row("maxsim_rerank(), real[]", stack("rerank_1000 array", "rerank"))
 			row("engine alone, f32", us["rerank_1000 f32", "engine_hot"] " engine")
 		}
 		for (i = 1; i <= npeers; i++)
@@ -114,7 +114,7 @@ END {
 		legend(LEFT + 230, "rest", "the rest")
 		y += HEIGHT + GAP
 	}
-	text(LEFT, y + 14, "start", "note", "32 query tokens, 128 document tokens, 128 dimensions; one core; shorter is better")
+	text(WIDTH - 10, y + 14, "end", "note", "32 query tokens, 128 document tokens, 128 dimensions; one core; shorter is better")
 	printf "HEIGHT %d\n", y + 28
 }' "${files[@]}" | awk -v width=760 '
 /^HEIGHT/ { height = $2; next }
@@ -125,7 +125,7 @@ END {
 	print "<style>"
 	print "text { font: 13px system-ui, -apple-system, \"Segoe UI\", Helvetica, Arial, sans-serif; fill: #768390 }"
 	print ".title { font-weight: 600; font-size: 14px } .note { font-size: 12px } .value { font-weight: 600 }"
-	print ".other { fill: #8b949e } .own { fill: #2f81f7 } .detoast { fill: #d29922 } .engine { fill: #2f81f7 } .rest { fill: #a371f7 }"
+	print ".other { fill: #8b949e } .own { fill: #2da44e } .detoast { fill: #d29922 } .engine { fill: #2f81f7 } .rest { fill: #a371f7 }"
 	print "</style>"
 	printf "%s</svg>\n", body
 }' >chart.svg

@@ -9,7 +9,7 @@
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
 #	           pgvector, in a Debian of its own, which needs root and a download
 #
-# Without parts: engine and sql, with --peers all four.  At the end it draws
+# Without parts: engine and sql; with --peers all four.  At the end it draws
 # bench/results/chart.svg of what is there.  A result replaces the old one only
 # if its part runs to the end.
 
@@ -28,7 +28,7 @@ engine_run()
 	need gcc gcc libc6-dev
 	need make make
 	quietly build.log tree_make -f test/engine.mk build/engine/bench
-	as_user "$WORK/tree/build/engine/bench"
+	as_user env -C "$WORK/tree" build/engine/bench
 }
 
 peers_run()
@@ -58,7 +58,10 @@ part()
 parts=()
 for argument; do
 	case $argument in
-		--peers) parts=(engine sql peers pgvector) ;;
+		--peers)
+			parts=(engine sql pgvector)
+			[[ ! -f $ROOT/bench/peers.py ]] || parts+=(peers)
+			;;
 		engine | sql | peers | pgvector) parts+=("$argument") ;;
 		*) die "no part \"$argument\": engine, sql, peers, pgvector" ;;
 	esac
