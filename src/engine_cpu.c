@@ -84,6 +84,10 @@ reserve(MaxsimLayout *layout, size_t count, size_t size, size_t *offset)
 		   !__builtin_add_overflow(layout->size, bytes / CACHE_LINE * CACHE_LINE, &layout->size);
 }
 
+/*
+ * Plans the memory of a prepared query; false if its size exceeds size_t.  Unused
+ * lanes of the last group take part in everything but the sum.
+ */
 static bool
 lay_out(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimLayout *layout)
 {
@@ -135,27 +139,30 @@ round_to_format(float value, MaxsimFormat format)
 	return value;
 }
 
-/* Copies one query token into its lane.  False: *misfit does not fit. */
+/*
+ * Copies one query token into its lane, or zeros if token is NULL.  False: the
+ * value of dimension *misfit is out of range.
+ */
 static bool
 pack_token(const MaxsimGroup *group, bool by_token, uint32_t lane, const float *token, uint32_t dim,
 		   MaxsimFormat format, uint32_t *misfit)
 {
-	uint32_t begin;
+	uint32_t done;
 	uint32_t depth;
 	uint32_t k;
 
-	for (begin = 0; begin < dim; begin += depth)
+	for (done = 0; done < dim; done += depth)
 	{
-		float *panel = group->query + (size_t) begin * group->lanes;
+		float *panel = group->query + (size_t) done * group->lanes;
 
-		depth = dim - begin < MAXSIM_PANEL ? dim - begin : MAXSIM_PANEL;
+		depth = dim - done < MAXSIM_PANEL ? dim - done : MAXSIM_PANEL;
 		for (k = 0; k < depth; k++)
 		{
-			float value = token ? round_to_format(token[begin + k], format) : 0;
+			float value = token ? round_to_format(token[done + k], format) : 0;
 
 			if (!maxsim_is_finite(value))
 			{
-				*misfit = begin + k;
+				*misfit = done + k;
 				return false;
 			}
 			panel[by_token ? lane * depth + k : k * group->lanes + lane] = value;
@@ -164,7 +171,11 @@ pack_token(const MaxsimGroup *group, bool by_token, uint32_t lane, const float *
 	return true;
 }
 
-/* Fills the groups with the query, unused lanes with zeros. */
+/*
+ * Cuts the query into groups and fills them.  Query token i has lane i counted
+ * over all groups, since only the last one has unused lanes.  The first group
+ * that converts 16-bit panels spares those after it the same work.
+ */
 static MaxsimStatus
 pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat format, float *values,
 		   float *totals, char *message)
@@ -201,14 +212,18 @@ pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat form
 						 (double) token[misfit], at + 1, misfit + 1, names[format]);
 				return MAXSIM_OUT_OF_RANGE;
 			}
-			prepared->weights[at] = token == NULL ? 0 : query->weights ? query->weights[at]
-																	   : 1;
+			prepared->weights[at] = 1;
+			if (token == NULL)
+				prepared->weights[at] = 0;
+			else if (query->weights)
+				prepared->weights[at] = query->weights[at];
 		}
 		first += group->lanes;
 	}
 	return MAXSIM_OK;
 }
 
+/* A query takes the same memory for every format: it is float32 in all. */
 static size_t
 prepared_size(const MaxsimKernels *kernels, const MaxsimQuery *query)
 {
@@ -217,6 +232,7 @@ prepared_size(const MaxsimKernels *kernels, const MaxsimQuery *query)
 	return lay_out(kernels, query, &layout) ? layout.size : 0;
 }
 
+/* Minus infinity, never a finite fill: any similarity is larger. */
 static void
 begin(MaxsimPrepared *prepared)
 {
@@ -227,6 +243,10 @@ begin(MaxsimPrepared *prepared)
 	prepared->folded = false;
 }
 
+/*
+ * Lays everything out in the caller's memory.  A multiply-add by an unused lane
+ * costs nothing and a zero there harms nothing.
+ */
 static MaxsimStatus
 prepare(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimFormat format, void *memory,
 		MaxsimPrepared **result, char *message)
@@ -259,7 +279,10 @@ prepare(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimFormat for
 					  (float *) (base + layout.totals), message);
 }
 
-/* Counts multiply-adds; returns true if the callback wants to stop. */
+/*
+ * Counts multiply-adds rather than time, which would cost more than many a tile.
+ * Returns true if the callback wants to stop.
+ */
 static inline bool
 interrupted(MaxsimPrepared *prepared, uint64_t work, MaxsimInterrupt interrupt, void *interrupt_arg)
 {
@@ -270,13 +293,16 @@ interrupted(MaxsimPrepared *prepared, uint64_t work, MaxsimInterrupt interrupt, 
 	return interrupt != NULL && interrupt(interrupt_arg);
 }
 
-/* Folds one tile; prefetch is what comes after it. */
+/*
+ * Folds one tile; prefetch is what comes after it.  Panels are the outer loop, so
+ * that a converted panel serves all groups while it is in the first-level cache.
+ */
 static MaxsimStatus
 fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char *prefetch,
 		  MaxsimInterrupt interrupt, void *interrupt_arg)
 {
 	const uint32_t dim = prepared->dim;
-	uint32_t begin;
+	uint32_t done;
 	size_t i;
 	MaxsimTile tile;
 
@@ -284,18 +310,18 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 	tile.prefetch_step = prepared->prefetch_step;
 	tile.wide = prepared->wide;
 	tile.nrows = nrows;
-	for (begin = 0; begin < dim; begin += MAXSIM_PANEL)
+	for (done = 0; done < dim; done += MAXSIM_PANEL)
 	{
-		tile.depth = dim - begin < MAXSIM_PANEL ? dim - begin : MAXSIM_PANEL;
-		tile.first = begin == 0;
-		tile.last = begin + tile.depth == dim;
-		tile.rows = rows + begin * prepared->element_size;
+		tile.depth = dim - done < MAXSIM_PANEL ? dim - done : MAXSIM_PANEL;
+		tile.first = done == 0;
+		tile.last = done + tile.depth == dim;
+		tile.rows = rows + done * prepared->element_size;
 		tile.stride = prepared->row_size;
 		for (i = 0; i < prepared->ngroups; i++)
 		{
 			const MaxsimGroup *group = &prepared->groups[i];
 
-			tile.query = group->query + (size_t) begin * group->lanes;
+			tile.query = group->query + (size_t) done * group->lanes;
 			tile.totals = group->totals;
 			tile.maxima = group->maxima;
 			group->tiles[nrows - 1](&tile);
@@ -340,6 +366,7 @@ fold_slice(MaxsimPrepared *prepared, const char *tokens, uint32_t ntokens, const
 	return MAXSIM_OK;
 }
 
+/* What follows this slice is not known: prefetching its own start is harmless. */
 static MaxsimStatus
 fold(MaxsimPrepared *prepared, const void *tokens, uint32_t ntokens, MaxsimInterrupt interrupt, void *interrupt_arg)
 {
@@ -368,6 +395,10 @@ finish(const MaxsimPrepared *prepared)
 	return (float) ((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
+/*
+ * Scores the documents in the order given.  That the address of the next one is
+ * known keeps memory busy across documents.
+ */
 static MaxsimStatus
 score(const MaxsimBatch *batch)
 {
@@ -377,7 +408,7 @@ score(const MaxsimBatch *batch)
 
 	for (i = 0; i < batch->ndocuments; i++, document++)
 	{
-		/* what to prefetch: the next document, or where that has no tokens anything */
+		/* an empty document's address may be NULL, and is nothing to prefetch */
 		const bool more = i + 1 < batch->ndocuments && document[1].ntokens > 0;
 		const void *next = document[more ? 1 : 0].tokens;
 
@@ -390,7 +421,10 @@ score(const MaxsimBatch *batch)
 	return MAXSIM_OK;
 }
 
-/* An engine's functions that are bound to its kernels, and its table. */
+/*
+ * An engine: its table, and the two functions that must know its kernels before
+ * there is a prepared query that knows them.
+ */
 #define DEFINE_ENGINE(isa)                                                               \
 	static size_t                                                                        \
 		prepared_size_##isa(const MaxsimQuery *query, MaxsimFormat format)               \

@@ -20,14 +20,11 @@
 #define MAXSIM_HIDDEN __attribute__((visibility("hidden")))
 
 /*
- * Dimensions of a panel.  A query panel of 32 lanes and a document panel of 14
+ * Dimensions of a panel.  A query panel of 32 lanes and a document panel of 12
  * rows share the first-level cache; and sums of at most 128 products, then of
  * panels, keep rounding errors small at any dimension.
  */
 #define MAXSIM_PANEL 128
-
-/* Most rows of a tile of any kernel. */
-#define MAXSIM_MAX_ROWS 16
 
 /* One kernel call. */
 typedef struct MaxsimTile
@@ -35,13 +32,13 @@ typedef struct MaxsimTile
 	const float *query; /* the group's panel, see MaxsimShape */
 	const char *rows;   /* the tile's panel in the document, any alignment */
 	size_t stride;      /* bytes from one row to the next */
-	uint32_t nrows;
-	uint32_t depth; /* dimensions in this panel: 1 to MAXSIM_PANEL */
-	bool first;     /* the dot products begin with this panel */
-	bool last;      /* and end with it: fold them into maxima */
-	float *wide;    /* [rows][MAXSIM_PANEL], room to convert to float32 */
-	float *totals;  /* [rows][lanes], sums of panels so far */
-	float *maxima;  /* [lanes], the largest dot products so far */
+	uint32_t nrows;     /* tokens: 1 to the kernels' height */
+	uint32_t depth;     /* dimensions in this panel: 1 to MAXSIM_PANEL */
+	bool first;         /* the dot products begin with this panel */
+	bool last;          /* and end with it: fold them into maxima */
+	float *wide;        /* [rows][MAXSIM_PANEL], room to convert to float32 */
+	float *totals;      /* [rows][lanes], sums of panels so far */
+	float *maxima;      /* [lanes], the largest dot products so far */
 
 	/* where to prefetch from, and how many bytes further a dimension */
 	const char *prefetch;
@@ -64,8 +61,8 @@ typedef void (*MaxsimTileKernel)(const MaxsimTile *tile);
  */
 typedef struct MaxsimShape
 {
-	uint32_t lanes; /* 0: there is no such shape */
-	uint32_t least;
+	uint32_t lanes;
+	uint32_t least;                                 /* 1 in the last shape */
 	bool by_token;                                  /* lanes of vectors run along the dimension */
 	const MaxsimTileKernel *tiles[MAXSIM_NFORMATS]; /* [height], one a number of rows */
 } MaxsimShape;

@@ -56,6 +56,7 @@ vector_widen(const char *address, uint32_t count, MaxsimFormat format)
 
 #include "kernel_tile.h"
 
+/* What kernel_dot.h asks for. */
 static inline __attribute__((always_inline)) TILE_TARGET __m256
 vector_part(const char *address, uint32_t count, MaxsimFormat format)
 {

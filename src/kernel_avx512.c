@@ -3,8 +3,14 @@
  *		The tile kernel with AVX-512 F, BW, VL and DQ.
  *
  * 12 rows × 2 vectors take 24 of the 32 registers for accumulators: two
- * multiply-add ports with a latency of 4 want at least 8.  A step is 24
- * multiply-adds and 14 loads.
+ * multiply-add ports with a latency of 4 want at least 8.  A step of 12 cycles is
+ *
+ *		24 multiply-adds		vfmadd231ps		2 a cycle
+ *		12 document scalars		vbroadcastss	2 loads a cycle, no other port
+ *		 2 query vectors		vmovups
+ *
+ * so multiply-adds are the limit, with a third of the loads to spare for
+ * conversions and prefetches.  Not vdpbf16ps: it has half the rate.
  */
 #include "engine_cpu.h"
 
@@ -55,6 +61,7 @@ vector_widen(const char *address, uint32_t count, MaxsimFormat format)
 
 #include "kernel_tile.h"
 
+/* What kernel_dot.h asks for. */
 static inline __attribute__((always_inline)) TILE_TARGET __m512
 vector_part(const char *address, uint32_t count, MaxsimFormat format)
 {
@@ -65,6 +72,7 @@ vector_part(const char *address, uint32_t count, MaxsimFormat format)
 	return _mm512_maskz_loadu_ps((__mmask16) ((1u << count) - 1), address);
 }
 
+/* Interleaving adds up pairs, twice: (a, c) and (b, d), then those two. */
 static inline __attribute__((always_inline)) TILE_TARGET __m512
 vector_quad(__m512 a, __m512 b, __m512 c, __m512 d)
 {
@@ -74,6 +82,7 @@ vector_quad(__m512 a, __m512 b, __m512 c, __m512 d)
 	return _mm512_add_ps(_mm512_unpacklo_ps(ac, bd), _mm512_unpackhi_ps(ac, bd));
 }
 
+/* Lower halves onto upper halves, then quarters. */
 static inline __attribute__((always_inline)) TILE_TARGET __m512
 vector_block(__m512 a, __m512 b, __m512 c, __m512 d)
 {

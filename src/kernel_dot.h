@@ -49,20 +49,22 @@ dot_row(const MaxsimTile *tile, uint32_t row)
 	const Vector token##t = vector_part((const char *) (tile->query + t * tile->depth + k), count, MAXSIM_F32);
 #define DOT_MULTIPLY(r, t) sum##r##t = vector_fma(values##r, token##t, sum##r##t);
 #define DOT_MULTIPLY_ROW(r) DOT_TOKENS_OF(DOT_MULTIPLY, r)
+#define DOT_QUAD(r) quad##r = vector_quad(sum##r##0, sum##r##1, sum##r##2, sum##r##3);
+
+/* A vector of dimensions, n of them; n is a constant but for the last. */
 #define DOT_STEP(n)                             \
 	do                                          \
 	{                                           \
 		const uint32_t count = (n);             \
 		size_t i;                               \
+		DOT_TOKENS_OF(DOT_LOAD_TOKEN, 0)        \
+		DOT_EACH_ROW(DOT_LOAD_ROW)              \
                                                 \
 		for (i = 0; i < prefetch_size; i += 64) \
 			__builtin_prefetch(prefetch + i);   \
 		prefetch += prefetch_size;              \
-		DOT_TOKENS_OF(DOT_LOAD_TOKEN, 0)        \
-		DOT_EACH_ROW(DOT_LOAD_ROW)              \
 		DOT_EACH_ROW(DOT_MULTIPLY_ROW)          \
 	} while (0)
-#define DOT_QUAD(r) quad##r = vector_quad(sum##r##0, sum##r##1, sum##r##2, sum##r##3);
 
 /* The sums of a block of rows: [DOT_ROWS][DOT_TOKENS]. */
 static inline __attribute__((always_inline)) TILE_TARGET Vector
@@ -86,6 +88,7 @@ dot_block(const MaxsimTile *tile, uint32_t first_row, const char *prefetch, cons
 #endif
 }
 
+/* One panel of one tile, block by block. */
 static inline __attribute__((always_inline)) TILE_TARGET void
 dot_panel(const MaxsimTile *tile, const MaxsimFormat format)
 {
