@@ -1,0 +1,118 @@
+# Cancel, statement_timeout and pg_terminate_backend end a statement at once, in the
+# middle of many documents as in the middle of a long one, and the session goes on.
+use strict;
+use warnings;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', 'jit = off');
+$node->start;
+
+# what the time from the interrupt to the end should be, and how much a busy machine may add
+my $limit = 0.1;
+my $slack = 1.0;
+
+$node->safe_psql(
+	'postgres', q{
+	CREATE EXTENSION flash_maxsim;
+	CREATE FUNCTION ones(ntokens integer) RETURNS multivec LANGUAGE sql IMMUTABLE AS
+	$$ SELECT multivec(decode(repeat('003c', 128 * ntokens), 'hex'), 128, 'f16') $$;
+	CREATE TABLE pages AS SELECT id, ones(1030) AS emb FROM generate_series(0, 9) id;
+	CREATE TABLE huge AS SELECT 1 AS id, ones(300000) AS emb;
+	-- many documents in little space
+	CREATE VIEW many AS SELECT i AS id, emb FROM generate_series(1, 200000) i JOIN pages p ON p.id = i % 10;
+	CREATE TABLE queries AS SELECT n, ones(n) AS q FROM unnest(ARRAY[32, 128, 2000]) n;
+});
+
+my $query = "(SELECT q FROM queries WHERE n = %d)";
+my %statements = (
+	'200,000 long documents' => sprintf("SELECT count(*) FROM maxsim_rerank($query, ARRAY(SELECT generate_series(1, 200000)), 'many(id, emb)')", 128),
+	'one huge document' => sprintf("SELECT maxsim($query, emb) FROM huge", 2000),
+	'one huge document of a source' => sprintf("SELECT maxsim_scores($query, '{1}', 'huge(id, emb)')", 2000),
+	'plain SQL over many documents' => sprintf("SELECT sum(maxsim($query, emb)) FROM many", 128),
+	'many documents of a tensor' => sprintf(
+		"SELECT flash_maxsim_rerank_direct($query, (SELECT emb FROM huge), ARRAY(SELECT i::bigint FROM generate_series(1, 200000) i), ARRAY(SELECT 1030::bigint FROM generate_series(1, 200000)), 1030)", 128),
+	# not scoring, but as long
+	'reading a long text' => q{SELECT multivec_ntokens(('[' || repeat('[1.25,2.5,-3],', 15000000) || '[0,0,0]]')::multivec)},
+	'writing a long text' => q{SELECT length((SELECT emb FROM huge)::text)});
+
+# statement_timeout: how much later than asked for
+foreach my $name (sort keys %statements)
+{
+	my ($stdout, $stderr);
+	my $timeout = $name eq 'reading a long text' ? 1500 : 300;
+
+	$node->psql(
+		'postgres', qq{
+		SET statement_timeout = $timeout;
+		DO \$do\$
+		DECLARE
+			result text;
+		BEGIN
+			$statements{$name} INTO result;
+			RAISE NOTICE 'not cancelled';
+		EXCEPTION WHEN query_canceled THEN
+			RAISE NOTICE 'cancelled after % s', extract(epoch FROM clock_timestamp() - statement_timestamp());
+		END \$do\$;
+		SET statement_timeout = 0;
+		SELECT maxsim('[[1,2]]', '[[3,4]]'), maxsim_scores(ones(1), '{1}', 'many(id, emb)');
+	}, stdout => \$stdout, stderr => \$stderr);
+	my ($after) = $stderr =~ /cancelled after ([0-9.]+) s/;
+	my $late = defined $after ? $after - $timeout / 1000 : undef;
+
+	if ($name eq 'writing a long text' && !defined $late)
+	{
+		# a fast machine may have done it
+		like($stderr, qr/not cancelled/, "$name: done in time");
+	}
+	else
+	{
+		ok(defined $late && $late < $limit + $slack, "$name: statement_timeout");
+	}
+	diag(sprintf('%s: %.0f ms after the timeout%s', $name, 1000 * $late, $late > $limit ? ', more than wanted' : '')) if defined $late;
+	is($stdout, '11|{128}', "$name: the session goes on");
+}
+
+# pg_cancel_backend and pg_terminate_backend: how long until psql is done
+foreach my $function (qw(pg_cancel_backend pg_terminate_backend))
+{
+	foreach my $name ('200,000 long documents', 'one huge document', 'one huge document of a source')
+	{
+		my ($stdout, $stderr) = ('', '');
+		my $session = IPC::Run::start(
+			[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET application_name = 'victim'", '-c', $statements{$name} ],
+			'<', \undef, '>', \$stdout, '2>', \$stderr);
+
+		$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'victim' AND state = 'active' AND query LIKE 'SELECT%'})
+		  or die 'the statement did not start';
+		sleep(0.3);
+		# the signal itself takes a connection: its time is not counted
+		my ($before, $after) = split /\|/, $node->safe_psql('postgres', qq{
+			SELECT extract(epoch FROM clock_timestamp()) WHERE $function((SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'))} . q{;
+			DO $$
+			BEGIN
+				WHILE EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'victim' AND state = 'active') LOOP
+					PERFORM pg_sleep(0.002), pg_stat_clear_snapshot();
+				END LOOP;
+			END $$;
+			SELECT extract(epoch FROM clock_timestamp())}) =~ s/\n/|/r;
+		$session->finish;
+		my $late = $after - $before;
+
+		ok($late < $limit + $slack, "$name: $function");
+		diag(sprintf('%s: %.0f ms after %s%s', $name, 1000 * $late, $function, $late > $limit ? ', more than wanted' : ''));
+		like($stderr, $function eq 'pg_cancel_backend' ? qr/canceling statement due to user request/ : qr/terminating connection due to administrator command/,
+			"$name: $function is what ended it");
+		is($stdout, '', "$name: $function left no result");
+	}
+}
+is($node->safe_psql('postgres', q{SELECT maxsim_scores(ones(2), '{1,2}', 'many(id, emb)')}), '{256,256}', 'the server goes on');
+unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC/, 'no crash');
+
+$node->stop;
+done_testing();
