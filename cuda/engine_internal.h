@@ -1,0 +1,25 @@
+/*
+ * engine_internal.h
+ *		What the files of the CUDA engine's host side share.
+ */
+#ifndef MAXSIM_ENGINE_INTERNAL_H
+#define MAXSIM_ENGINE_INTERNAL_H
+
+#include "engine_cuda.h"
+#include "kernels.h"
+
+struct MaxsimCudaDevice
+{
+	int number;
+	MaxsimCudaInfo info;
+	MaxsimPlanDevice plan;
+};
+
+/*
+ * The status that an error of CUDA's amounts to, with its sentence; what is an
+ * action, size its bytes or 0.  An error that passes is cleared.
+ */
+extern MaxsimCudaStatus maxsim_cuda_failure(cudaError_t error, const char *what, size_t size,
+											char message[MAXSIM_MESSAGE_SIZE]);
+
+#endif /* MAXSIM_ENGINE_INTERNAL_H */

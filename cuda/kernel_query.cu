@@ -1,0 +1,193 @@
+/*
+ * kernel_query.cu
+ *		Lays a query out as each kernel family wants it, and moves documents to where
+ *		their rows are aligned.
+ *
+ * A query is rounded to the documents' format; for f32 it becomes three planes of
+ * bf16 (split_pair).  Whoever calls has checked that it fits.  All layouts come in
+ * pairs of elements, numbered from 0; what is beyond the query is 0.
+ */
+#include "device.cuh"
+#include "kernels.h"
+
+#define THREADS 256
+
+/* A pair of a query token's elements, and what it is laid out for. */
+typedef struct QueryPlace
+{
+	uint32_t token;
+	uint32_t pair; /* elements 2 * pair and 2 * pair + 1 */
+	uint32_t plane;
+	uint32_t planes;
+	uint32_t tokens;  /* of a block */
+	uint32_t ntokens; /* of all blocks */
+	uint32_t depth;   /* dimension, padded */
+} QueryPlace;
+
+/*
+ * mma.sync operand A, 16 by 16: word w of lane l holds row l / 4 + 8 (w % 2),
+ * columns 2 (l % 4) + 8 (w / 2) and the next.  step counts 16 columns.
+ */
+static __device__ __forceinline__ size_t
+place_fragment(const QueryPlace &place, uint32_t step, uint32_t quarter, uint32_t half)
+{
+	const uint32_t sixteens = place.tokens / 16;
+	const uint32_t block = place.token / place.tokens;
+	const uint32_t sixteen = place.token % place.tokens / 16;
+	const uint32_t lane = place.token % 8 * 4 + quarter;
+	const uint32_t word = place.token / 8 % 2 + half * 2;
+
+	return (((((size_t) block * (place.depth / 16) + step) * place.planes + place.plane) * sixteens + sixteen) * 32 + lane) * 4 + word;
+}
+
+/*
+ * MAXSIM_FAMILY_MMA: the columns are permuted so that 16 bytes of a document token
+ * serve a lane for two steps, or one where 16 dimensions or float32 leave but one.
+ */
+static __device__ size_t
+place_mma(const QueryPlace &place)
+{
+	const uint32_t k = place.pair * 2;
+
+	if (place.planes == 3 || k >= place.depth / 32 * 32)
+		return place_fragment(place, k / 16, k % 16 / 4, k % 4 / 2);
+	return place_fragment(place, k / 32 * 2 + k % 8 / 4, k % 32 / 8, k % 4 / 2);
+}
+
+/* MAXSIM_FAMILY_ROWS: operand A of wgmma from registers, four sixteens a warpgroup. */
+static __device__ size_t
+place_rows(const QueryPlace &place)
+{
+	const uint32_t k = place.pair * 2;
+
+	return place_fragment(place, k / 16, k % 8 / 2, k % 16 / 8);
+}
+
+/*
+ * MAXSIM_FAMILY_BLOCKS: shared memory as wgmma reads it.  Two halves of the
+ * dimension, in each a token has 128 bytes, whose 16-byte units are permuted.
+ */
+static __device__ size_t
+place_blocks(const QueryPlace &place)
+{
+	const uint32_t block = place.token / place.tokens;
+	const uint32_t row = place.token % place.tokens;
+	const uint32_t half = place.pair / 32;
+	const uint32_t unit = place.pair % 32 / 4 ^ row % 8;
+
+	return (((size_t) block * 2 + half) * place.tokens + row) * 32 + unit * 4 + place.pair % 4;
+}
+
+/* MAXSIM_FAMILY_GENERIC: rows. */
+static __device__ size_t
+place_generic(const QueryPlace &place)
+{
+	return ((size_t) place.plane * place.ntokens + place.token) * (place.depth / 2) + place.pair;
+}
+
+static __device__ uint32_t
+round_pair(float x, float y, MaxsimFormat format)
+{
+	if (format == MAXSIM_F16)
+	{
+		__half2 pair = __floats2half2_rn(x, y);
+
+		return *reinterpret_cast<uint32_t *>(&pair);
+	}
+	__nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
+
+	return *reinterpret_cast<uint32_t *>(&pair);
+}
+
+typedef struct QueryLaunch
+{
+	const float *tokens; /* [ntokens][dim] */
+	const float *weights;
+	uint32_t *image;
+	float *padded_weights;
+	uint32_t ntokens;
+	uint32_t dim;
+	uint32_t padded_tokens;
+	uint32_t block_tokens;
+	uint32_t depth;
+	MaxsimFamily family;
+	MaxsimFormat format;
+} QueryLaunch;
+
+static __global__ void
+maxsim_query_layout(const QueryLaunch launch)
+{
+	const uint64_t at = (uint64_t) blockIdx.x * THREADS + threadIdx.x;
+	const uint32_t token = (uint32_t) (at / (launch.depth / 2));
+	const uint32_t pair = (uint32_t) (at % (launch.depth / 2));
+	float x = 0;
+	float y = 0;
+	uint32_t parts[3];
+
+	if (token >= launch.padded_tokens)
+		return;
+	if (token < launch.ntokens)
+	{
+		const float *row = launch.tokens + (size_t) token * launch.dim;
+
+		x = pair * 2 < launch.dim ? row[pair * 2] : 0;
+		y = pair * 2 + 1 < launch.dim ? row[pair * 2 + 1] : 0;
+	}
+	if (pair == 0)
+		launch.padded_weights[token] = token >= launch.ntokens ? 0 : launch.weights ? launch.weights[token]
+																					: 1;
+	QueryPlace place = {token, pair, 0, launch.format == MAXSIM_F32 ? 3u : 1u, launch.block_tokens, launch.padded_tokens, launch.depth};
+
+	if (launch.format == MAXSIM_F32)
+		split_pair(x, y, parts);
+	else
+		parts[0] = round_pair(x, y, launch.format);
+	for (; place.plane < place.planes; place.plane++)
+	{
+		size_t to = launch.family == MAXSIM_FAMILY_MMA      ? place_mma(place)
+					: launch.family == MAXSIM_FAMILY_ROWS   ? place_rows(place)
+					: launch.family == MAXSIM_FAMILY_BLOCKS ? place_blocks(place)
+															: place_generic(place);
+
+		launch.image[to] = parts[place.plane];
+	}
+}
+
+cudaError_t
+maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat format, const float *tokens, const float *weights,
+					uint32_t ntokens, uint32_t dim, void *image, float *padded_weights, cudaStream_t stream)
+{
+	const uint32_t padded = plan->nblocks * plan->block_tokens;
+	const uint32_t depth = (uint32_t) (plan->image_size / (format == MAXSIM_F32 ? 6 : 2) / padded);
+	const uint64_t pairs = (uint64_t) padded * (depth / 2);
+	QueryLaunch launch = {tokens, weights, (uint32_t *) image, padded_weights, ntokens, dim, padded, plan->block_tokens, depth, plan->family, format};
+
+	maxsim_query_layout<<<(unsigned) ((pairs + THREADS - 1) / THREADS), THREADS, 0, stream>>>(launch);
+	return cudaGetLastError();
+}
+
+/* Where a move begins, only its target is known to be aligned. */
+static __global__ void
+maxsim_move(const MaxsimMove *moves)
+{
+	const MaxsimMove move = moves[blockIdx.x];
+	const uint64_t stride = (uint64_t) gridDim.y * THREADS;
+	uint64_t at = (uint64_t) blockIdx.y * THREADS + threadIdx.x;
+
+	if (move.from % 4 == 0 && move.size % 4 == 0)
+		for (; at < move.size / 4; at += stride)
+			((uint32_t *) move.to)[at] = ((const uint32_t *) move.from)[at];
+	else if (move.from % 2 == 0 && move.size % 2 == 0)
+		for (; at < move.size / 2; at += stride)
+			((uint16_t *) move.to)[at] = ((const uint16_t *) move.from)[at];
+	else
+		for (; at < move.size; at += stride)
+			((uint8_t *) move.to)[at] = ((const uint8_t *) move.from)[at];
+}
+
+cudaError_t
+maxsim_launch_move(const MaxsimMove *moves, uint32_t nmoves, cudaStream_t stream)
+{
+	maxsim_move<<<dim3(nmoves, 8), THREADS, 0, stream>>>(moves);
+	return cudaGetLastError();
+}

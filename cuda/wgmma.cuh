@@ -1,0 +1,151 @@
+/*
+ * wgmma.cuh
+ *		The warpgroup's matrix instructions of compute capability 9.0a.
+ *
+ * A warpgroup is four warps.  acc is 64 rows by N columns: warp w of the four has
+ * rows 16 w to 16 w + 15 as mma.sync lays them out, acc[4 i] on for columns 8 i on.
+ * Operand A is 64 by 16, from registers or shared memory; B is 16 by N, from shared
+ * memory; both with the 16 contiguous.  In shared memory a row has 128 bytes, whose
+ * 16-byte unit u is at u ^ (row % 8); a step of 16 columns is 32 bytes.
+ */
+#ifndef MAXSIM_WGMMA_CUH
+#define MAXSIM_WGMMA_CUH
+
+#include "device.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MAXSIM_HAS_WGMMA 1
+#else
+#define MAXSIM_HAS_WGMMA 0
+#endif
+
+#define MAXSIM_WARPGROUP 128
+
+/* Describes rows of 128 bytes from a shared address on, a multiple of 1,024. */
+__device__ __forceinline__ uint64_t
+describe_rows(uint32_t address)
+{
+	return (uint64_t) (address >> 4 & 0x3fff) | (uint64_t) 1 << 16 | (uint64_t) (1024 >> 4) << 32 | (uint64_t) 1 << 62;
+}
+
+/* The byte of a 128-byte row's unit. */
+__device__ __forceinline__ uint32_t
+place_unit(uint32_t row, uint32_t unit)
+{
+	return row * 128 + (unit ^ row % 8) * 16;
+}
+
+#if MAXSIM_HAS_WGMMA
+
+/* Before the first of some multiplications, whose registers were touched otherwise. */
+__device__ __forceinline__ void
+multiply_begin(void)
+{
+	asm volatile("wgmma.fence.sync.aligned;" ::
+					 : "memory");
+}
+
+__device__ __forceinline__ void
+multiply_commit(void)
+{
+	asm volatile("wgmma.commit_group.sync.aligned;" ::
+					 : "memory");
+}
+
+/* Waits until at most n committed groups are in flight. */
+template <int n>
+__device__ __forceinline__ void
+multiply_wait(void)
+{
+	asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n)
+				 : "memory");
+}
+
+/* acc = a * b, or with add acc += a * b; the last argument tells the operands' type. */
+__device__ __forceinline__ void
+multiply_64_registers(float acc[32], const uint4 &a, uint64_t b, bool add, __half)
+{
+	asm volatile("{\n"
+				 ".reg .pred add;\n"
+				 "setp.ne.b32 add, %37, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+				 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+				 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+				 "{%32, %33, %34, %35}, %36, add, 1, 1, 0;\n"
+				 "}"
+				 : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]), "+f"(acc[7]),
+				   "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]), "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15]),
+				   "+f"(acc[16]), "+f"(acc[17]), "+f"(acc[18]), "+f"(acc[19]), "+f"(acc[20]), "+f"(acc[21]), "+f"(acc[22]), "+f"(acc[23]),
+				   "+f"(acc[24]), "+f"(acc[25]), "+f"(acc[26]), "+f"(acc[27]), "+f"(acc[28]), "+f"(acc[29]), "+f"(acc[30]), "+f"(acc[31])
+				 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"((int) add));
+}
+
+__device__ __forceinline__ void
+multiply_64_registers(float acc[32], const uint4 &a, uint64_t b, bool add, __nv_bfloat16)
+{
+	asm volatile("{\n"
+				 ".reg .pred add;\n"
+				 "setp.ne.b32 add, %37, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+				 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+				 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+				 "{%32, %33, %34, %35}, %36, add, 1, 1, 0;\n"
+				 "}"
+				 : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]), "+f"(acc[7]),
+				   "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]), "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15]),
+				   "+f"(acc[16]), "+f"(acc[17]), "+f"(acc[18]), "+f"(acc[19]), "+f"(acc[20]), "+f"(acc[21]), "+f"(acc[22]), "+f"(acc[23]),
+				   "+f"(acc[24]), "+f"(acc[25]), "+f"(acc[26]), "+f"(acc[27]), "+f"(acc[28]), "+f"(acc[29]), "+f"(acc[30]), "+f"(acc[31])
+				 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"((int) add));
+}
+
+__device__ __forceinline__ void
+multiply_128_shared(float acc[64], uint64_t a, uint64_t b, bool add, __half)
+{
+	asm volatile("{\n"
+				 ".reg .pred add;\n"
+				 "setp.ne.b32 add, %66, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+				 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+				 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+				 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+				 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+				 "%64, %65, add, 1, 1, 0, 0;\n"
+				 "}"
+				 : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]), "+f"(acc[7]),
+				   "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]), "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15]),
+				   "+f"(acc[16]), "+f"(acc[17]), "+f"(acc[18]), "+f"(acc[19]), "+f"(acc[20]), "+f"(acc[21]), "+f"(acc[22]), "+f"(acc[23]),
+				   "+f"(acc[24]), "+f"(acc[25]), "+f"(acc[26]), "+f"(acc[27]), "+f"(acc[28]), "+f"(acc[29]), "+f"(acc[30]), "+f"(acc[31]),
+				   "+f"(acc[32]), "+f"(acc[33]), "+f"(acc[34]), "+f"(acc[35]), "+f"(acc[36]), "+f"(acc[37]), "+f"(acc[38]), "+f"(acc[39]),
+				   "+f"(acc[40]), "+f"(acc[41]), "+f"(acc[42]), "+f"(acc[43]), "+f"(acc[44]), "+f"(acc[45]), "+f"(acc[46]), "+f"(acc[47]),
+				   "+f"(acc[48]), "+f"(acc[49]), "+f"(acc[50]), "+f"(acc[51]), "+f"(acc[52]), "+f"(acc[53]), "+f"(acc[54]), "+f"(acc[55]),
+				   "+f"(acc[56]), "+f"(acc[57]), "+f"(acc[58]), "+f"(acc[59]), "+f"(acc[60]), "+f"(acc[61]), "+f"(acc[62]), "+f"(acc[63])
+				 : "l"(a), "l"(b), "r"((int) add));
+}
+
+__device__ __forceinline__ void
+multiply_128_shared(float acc[64], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
+{
+	asm volatile("{\n"
+				 ".reg .pred add;\n"
+				 "setp.ne.b32 add, %66, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+				 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+				 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+				 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+				 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+				 "%64, %65, add, 1, 1, 0, 0;\n"
+				 "}"
+				 : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]), "+f"(acc[7]),
+				   "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]), "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15]),
+				   "+f"(acc[16]), "+f"(acc[17]), "+f"(acc[18]), "+f"(acc[19]), "+f"(acc[20]), "+f"(acc[21]), "+f"(acc[22]), "+f"(acc[23]),
+				   "+f"(acc[24]), "+f"(acc[25]), "+f"(acc[26]), "+f"(acc[27]), "+f"(acc[28]), "+f"(acc[29]), "+f"(acc[30]), "+f"(acc[31]),
+				   "+f"(acc[32]), "+f"(acc[33]), "+f"(acc[34]), "+f"(acc[35]), "+f"(acc[36]), "+f"(acc[37]), "+f"(acc[38]), "+f"(acc[39]),
+				   "+f"(acc[40]), "+f"(acc[41]), "+f"(acc[42]), "+f"(acc[43]), "+f"(acc[44]), "+f"(acc[45]), "+f"(acc[46]), "+f"(acc[47]),
+				   "+f"(acc[48]), "+f"(acc[49]), "+f"(acc[50]), "+f"(acc[51]), "+f"(acc[52]), "+f"(acc[53]), "+f"(acc[54]), "+f"(acc[55]),
+				   "+f"(acc[56]), "+f"(acc[57]), "+f"(acc[58]), "+f"(acc[59]), "+f"(acc[60]), "+f"(acc[61]), "+f"(acc[62]), "+f"(acc[63])
+				 : "l"(a), "l"(b), "r"((int) add));
+}
+
+#endif
+
+#endif /* MAXSIM_WGMMA_CUH */

@@ -1,0 +1,230 @@
+/*
+ * plan_test.c
+ *		What cuda/plan.c decides, without a GPU: every shape gets a kernel that fits
+ *		the device, and every token of every document exactly one piece.
+ *
+ *		plan_test [seed]
+ */
+#include "plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LENGTHOF(array) (sizeof(array) / sizeof((array)[0]))
+#define MAX_DOCUMENTS 3000
+
+static const MaxsimPlanDevice devices[] = {
+	{8, 0, 108, 166912}, /* A100 */
+	{8, 6, 84, 101376},
+	{8, 9, 128, 101376},
+	{9, 0, 132, 232448}, /* H100, H200 */
+	{10, 0, 148, 232448},
+	{12, 0, 170, 101376},
+};
+static uint64_t random_state;
+static long npassed;
+static long nfailed;
+
+static void
+check(bool good, const char *format, ...)
+{
+	va_list arguments;
+
+	if (good)
+	{
+		npassed++;
+		return;
+	}
+	nfailed++;
+	va_start(arguments, format);
+	fputs("FAIL ", stdout);
+	vprintf(format, arguments);
+	putchar('\n');
+	va_end(arguments);
+}
+
+static uint32_t
+random_below(uint32_t n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (uint32_t) (((random_state >> 32) * n) >> 32);
+}
+
+/* The family that a shape must have. */
+static void
+check_family(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntokens, uint32_t dim,
+			 MaxsimFamily family, uint32_t block_tokens)
+{
+	MaxsimQueryPlan plan;
+	bool good = maxsim_plan_query(device, format, ntokens, dim, &plan);
+
+	check(good && plan.family == family &&
+			  plan.block_tokens == block_tokens,
+		  "%d.%d format %d query %u dim %u: family %d of %u tokens, not %d of %u", device->major, device->minor,
+		  format, ntokens, dim, plan.family, plan.block_tokens, family, block_tokens);
+}
+
+static void
+test_families(void)
+{
+	const MaxsimPlanDevice *ampere = devices;
+	const MaxsimPlanDevice *ada = devices + 2;
+	const MaxsimPlanDevice *hopper = devices + 3;
+	const MaxsimPlanDevice *blackwell = devices + 4;
+
+	check_family(hopper, MAXSIM_F16, 32, 128, MAXSIM_FAMILY_MMA, 32);
+	check_family(hopper, MAXSIM_F16, 33, 128, MAXSIM_FAMILY_ROWS, 64);
+	check_family(hopper, MAXSIM_BF16, 128, 128, MAXSIM_FAMILY_ROWS, 128);
+	check_family(hopper, MAXSIM_BF16, 129, 128, MAXSIM_FAMILY_BLOCKS, 256);
+	check_family(hopper, MAXSIM_F16, 1024, 128, MAXSIM_FAMILY_BLOCKS, 512);
+	check_family(hopper, MAXSIM_F16, 1025, 128, MAXSIM_FAMILY_BLOCKS, 384);
+	check_family(hopper, MAXSIM_F16, 33, 320, MAXSIM_FAMILY_MMA, 64);
+	check_family(hopper, MAXSIM_F32, 33, 128, MAXSIM_FAMILY_MMA, 32);
+	check_family(hopper, MAXSIM_F32, 5, 1024, MAXSIM_FAMILY_MMA, 32);
+	check_family(hopper, MAXSIM_F16, 5, 100, MAXSIM_FAMILY_GENERIC, 64);
+	check_family(ampere, MAXSIM_F16, 1024, 128, MAXSIM_FAMILY_MMA, 64);
+	check_family(blackwell, MAXSIM_F16, 33, 128, MAXSIM_FAMILY_MMA, 64);
+	check_family(ada, MAXSIM_F16, 64, 128, MAXSIM_FAMILY_MMA, 64);
+	check_family(ada, MAXSIM_F32, 5, 1024, MAXSIM_FAMILY_GENERIC, 64);
+}
+
+static void
+test_queries(void)
+{
+	static const uint32_t dims[] = {1, 3, 48, 64, 96, 100, 128, 256, 320, 640, 768, 1024, 2560};
+	static const uint32_t queries[] = {1, 2, 31, 32, 33, 64, 65, 128, 129, 511, 512, 513, 1024, 8192, 1000000};
+	size_t d, i, j;
+	int format;
+
+	for (d = 0; d < LENGTHOF(devices); d++)
+		for (format = 0; format < MAXSIM_NFORMATS; format++)
+			for (i = 0; i < LENGTHOF(dims); i++)
+				for (j = 0; j < LENGTHOF(queries); j++)
+				{
+					uint64_t least = (uint64_t) queries[j] * dims[i] * (format == MAXSIM_F32 ? 6 : 2);
+					MaxsimQueryPlan plan;
+					bool good = maxsim_plan_query(&devices[d], format, queries[j], dims[i], &plan);
+					uint64_t room = (uint64_t) plan.nblocks * plan.block_tokens;
+
+					check(good && room >= queries[j] && room - queries[j] < (uint64_t) plan.nblocks * 128 + 256 &&
+							  plan.image_size >= least && plan.tile_tokens % 8 == 0 &&
+							  (plan.family != MAXSIM_FAMILY_ROWS || plan.nblocks == 1),
+						  "device %zu format %d query %u dim %u: %u blocks of %u, image %llu", d, format, queries[j],
+						  dims[i], plan.nblocks, plan.block_tokens, (unsigned long long) plan.image_size);
+				}
+}
+
+typedef struct Batch
+{
+	uint32_t ndocuments;
+	uint64_t addresses[MAX_DOCUMENTS];
+	uint32_t lengths[MAX_DOCUMENTS];
+	uint32_t order[MAX_DOCUMENTS];
+	MaxsimPiece pieces[2 * MAX_DOCUMENTS];
+	uint32_t ranges[1000];
+} Batch;
+
+/* Documents tile by tile: contiguous pieces in order, each document in one slot. */
+static bool
+covers(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t row_size, uint32_t tile)
+{
+	uint32_t slots = 0;
+	uint32_t maxima = 0;
+	uint32_t seen = 0;
+	uint32_t i = 0;
+
+	while (i < plan->npieces)
+	{
+		const MaxsimPiece *first = &batch->pieces[i];
+		uint64_t tokens = 0;
+		uint32_t j;
+
+		for (j = 0; j < first->npieces; j++)
+		{
+			const MaxsimPiece *piece = first + j;
+
+			if (piece->document != first->document || piece->index != j || piece->npieces != first->npieces ||
+				piece->slot != slots || piece->ntokens == 0 ||
+				piece->address != batch->addresses[first->document] + tokens * row_size ||
+				(j + 1 < first->npieces && piece->ntokens % tile != 0) ||
+				(first->npieces > 1 && piece->first != maxima))
+				return false;
+			tokens += piece->ntokens;
+		}
+		if (tokens != batch->lengths[first->document])
+			return false;
+		maxima += first->npieces > 1 ? first->npieces : 0;
+		slots++;
+		i += first->npieces;
+	}
+	for (i = 0; i < batch->ndocuments; i++)
+		seen += batch->lengths[i] > 0;
+	return slots == plan->nslots && slots == seen && maxima == plan->nmaxima;
+}
+
+static void
+check_batch(const MaxsimPlanDevice *device, Batch *batch, MaxsimFormat format, uint32_t ntokens, uint32_t dim)
+{
+	const uint32_t row_size = dim * (uint32_t) maxsim_element_size(format);
+	MaxsimQueryPlan query;
+	MaxsimBatchPlan plan;
+	uint32_t i;
+	bool good;
+
+	(void) maxsim_plan_query(device, format, ntokens, dim, &query);
+	maxsim_plan_batch(device, &query, row_size, batch->lengths, batch->ndocuments, &plan);
+	maxsim_plan_pieces(&plan, &query, row_size, batch->addresses, batch->lengths, batch->ndocuments, batch->order,
+					   batch->pieces, batch->ranges);
+	good = covers(batch, &plan, row_size, query.tile_tokens) &&
+		   plan.npieces <= maxsim_plan_most_pieces(device, batch->ndocuments) &&
+		   plan.nranges <= maxsim_plan_most_ranges(device);
+	for (i = 0; i < plan.nranges; i++)
+		good = good && batch->ranges[i] < batch->ranges[i + 1];
+	if (plan.nranges > 0)
+		good = good && batch->ranges[0] == 0 && batch->ranges[plan.nranges] == plan.npieces;
+	check(good, "%d.%d format %d query %u dim %u, %u documents: %u pieces, %u slots, %u ranges", device->major,
+		  device->minor, format, ntokens, dim, batch->ndocuments, plan.npieces, plan.nslots, plan.nranges);
+}
+
+static void
+test_batches(void)
+{
+	static const uint32_t queries[] = {1, 32, 64, 128, 256, 1024, 8192, 100000};
+	static const uint32_t dims[] = {1, 100, 128, 1024};
+	static const uint32_t counts[] = {0, 1, 2, 50, 133, 1000, MAX_DOCUMENTS};
+	static const uint32_t longest[] = {1, 17, 300, 1030, 8192, 3000000};
+	static Batch batch;
+	size_t d, i, j, k, l;
+	uint32_t n;
+
+	for (d = 0; d < LENGTHOF(devices); d++)
+		for (i = 0; i < LENGTHOF(queries); i++)
+			for (j = 0; j < LENGTHOF(counts); j++)
+				for (l = 0; l < LENGTHOF(longest); l++)
+				{
+					batch.ndocuments = counts[j];
+					for (n = 0; n < counts[j]; n++)
+					{
+						batch.lengths[n] = d % 2 == 0 ? longest[l] : random_below(longest[l] + 1);
+						batch.addresses[n] = (uint64_t) 1 << 40 | (uint64_t) n << 8;
+					}
+					for (k = 0; k < LENGTHOF(dims); k++)
+						check_batch(&devices[d], &batch, (MaxsimFormat) (k % MAXSIM_NFORMATS), queries[i], dims[k]);
+					check_batch(&devices[d], &batch, MAXSIM_F16, queries[i], 128);
+				}
+}
+
+int
+main(int argc, char **argv)
+{
+	random_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 88172645463325252u;
+	test_families();
+	test_queries();
+	test_batches();
+	printf("%ld passed, %ld failed\n", npassed, nfailed);
+	return nfailed > 0;
+}
