@@ -1,19 +1,18 @@
 #!/bin/bash
 #
 # chart.sh
-#	Draws bench/results/chart.svg of the results beside it: microseconds a document
-#	of 128 × 128 against 32 query tokens.
+#	Draws bench/results/chart.svg of the results beside it: microseconds a document.
 #
-# The upper panel compares what a database can do; beside pgvector's function
-# nothing else is more than a stub, so the lower one shows the rest at a scale of
-# its own.  What has not been measured is left out.  The colours suit a light and
-# a dark page.
+# The first panel compares what a database can do; beside pgvector's function
+# nothing else is more than a stub, so the second one shows the rest at a scale of
+# its own.  The third compares engines without a database.  What has not been
+# measured is left out.  The colours suit a light and a dark page.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/results"
 
 files=()
-for file in pgvector.txt sql.txt peers.txt engine.txt; do
+for file in pgvector.txt sql.txt peers.txt; do
 	[[ ! -f $file ]] || files+=("$file")
 done
 [[ ${#files[@]} -gt 0 ]] || exit 0
@@ -68,18 +67,16 @@ function legend(x, class, label)
 	text(x + 18, y + 14, "start", "label", label)
 }
 
-function max(a, b)
-{
-	return a > b ? a : b
-}
+BEGIN { WIDTH = 760; LEFT = 240; HEIGHT = 18; GAP = 8; own["avx512"]; own["avx2"]; own["neon"] }
 
-BEGIN { WIDTH = 760; LEFT = 270; HEIGHT = 18; GAP = 8; SHAPE = "32x128x128" }
+/^#/ || $7 == "-" { next }
 
-/^#/ || $4 != SHAPE || $7 == "-" { next }
+FILENAME == "peers.txt" && $4 == "32x300x128" && $2 !~ /list|portable/ { names[++npeers] = $2; peer[$2] = $7; if ($7 > largest) largest = $7 }
+
+$4 != "32x128x128" { next }
 
 FILENAME == "pgvector.txt" { pgvector[$2 == "pgvector" ? $2 : $5 " " $3] = $7 }
 FILENAME == "sql.txt" { us[$1 " " $3, $5] = $7 }
-FILENAME == "peers.txt" && ($5 == "hot" || $5 == "-") { peer[$2 " " $3] = $7; if (!($2 " " $3 in seen)) names[++npeers] = $2 " " $3; seen[$2 " " $3] }
 
 END {
 	y = 16
@@ -91,30 +88,27 @@ END {
 		row("maxsim_rerank(), f16", pgvector["rerank f16"] " own")
 		y += 14
 	}
-	largest = max(us["rerank_1000 f32", "rerank"], us["rerank_1000 array", "rerank"])
-	for (i = 1; i <= npeers; i++)
-		largest = max(largest, peer[names[i]])
-	if (largest > 0)
+	if (("rerank_1000 array", "rerank") in us)
 	{
-		panel("At a larger scale: where the time goes", largest)
-		if (("rerank_1000 f16", "rerank") in us)
-		{
-			row("maxsim(), row by row, f16", stack("rerank_1000 f16", "per_row"))
-			row("maxsim_rerank(), f16", stack("rerank_1000 f16", "rerank"))
-			row("maxsim_rerank(), bf16", stack("rerank_1000 bf16", "rerank"))
-			row("maxsim_rerank(), f32", stack("rerank_1000 f32", "rerank"))
-			row("maxsim_rerank(), real[]", stack("rerank_1000 array", "rerank"))
-			row("engine alone, f32", us["rerank_1000 f32", "engine_hot"] " engine")
-		}
-		for (i = 1; i <= npeers; i++)
-			row(names[i] " alone", peer[names[i]] " other")
+		panel("At a larger scale: where the time goes", us["rerank_1000 array", "rerank"])
+		row("maxsim(), row by row, f16", stack("rerank_1000 f16", "per_row"))
+		row("maxsim_rerank(), f16", stack("rerank_1000 f16", "rerank"))
+		row("maxsim_rerank(), bf16", stack("rerank_1000 bf16", "rerank"))
+		row("maxsim_rerank(), f32", stack("rerank_1000 f32", "rerank"))
+		row("maxsim_rerank(), real[]", stack("rerank_1000 array", "rerank"))
 		y += 6
 		legend(LEFT, "detoast", "fetching (detoast)")
 		legend(LEFT + 150, "engine", "engine")
 		legend(LEFT + 230, "rest", "the rest")
-		y += HEIGHT + GAP
+		y += HEIGHT + GAP + 14
 	}
-	text(WIDTH - 10, y + 14, "end", "note", "32 query tokens, 128 document tokens, 128 dimensions; one core; shorter is better")
+	if (npeers > 0)
+	{
+		panel("Engines alone, documents of 300 tokens, f32", largest)
+		for (i = 1; i <= npeers; i++)
+			row((names[i] in own ? "flash_maxsim, " : "") names[i], peer[names[i]] (names[i] in own ? " engine" : " other"))
+	}
+	text(WIDTH - 10, y + 18, "end", "note", "32 query tokens, documents of 128 tokens unless said, 128 dimensions; one core; shorter is better")
 	printf "HEIGHT %d\n", y + 28
 }' "${files[@]}" | awk -v width=760 '
 /^HEIGHT/ { height = $2; next }

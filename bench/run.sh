@@ -37,7 +37,7 @@ peers_run()
 	need make make
 	python3 -c 'import ensurepip' 2>/dev/null || apt_install python3 python3-venv
 	quietly pip.log as_user python3 -m venv "$WORK/venv"
-	quietly pip.log as_user "$WORK/venv/bin/pip" install -q numpy maxsim-cpu
+	quietly pip.log as_user "$WORK/venv/bin/pip" install -q maxsim-cpu numpy threadpoolctl
 	quietly build.log tree_make -f test/engine.mk build/engine/libengine.so
 	as_user env -C "$WORK/tree" "$WORK/venv/bin/python" bench/peers.py
 }
@@ -58,10 +58,7 @@ part()
 parts=()
 for argument; do
 	case $argument in
-		--peers)
-			parts=(engine sql pgvector)
-			[[ ! -f $ROOT/bench/peers.py ]] || parts+=(peers)
-			;;
+		--peers) parts=(engine sql peers pgvector) ;;
 		engine | sql | peers | pgvector) parts+=("$argument") ;;
 		*) die "no part \"$argument\": engine, sql, peers, pgvector" ;;
 	esac
