@@ -74,7 +74,7 @@ foreach my $name (sort keys %statements)
 	{
 		ok(defined $late && $late < $limit + $slack, "$name: statement_timeout");
 	}
-	diag(sprintf('%s: %.0f ms after the timeout%s', $name, 1000 * $late, $late > $limit ? ', more than wanted' : '')) if defined $late;
+	note(sprintf('%s: %.0f ms after the timeout%s', $name, 1000 * $late, $late > $limit ? ', more than wanted' : '')) if defined $late;
 	is($stdout, '11|{128}', "$name: the session goes on");
 }
 
@@ -105,7 +105,7 @@ foreach my $function (qw(pg_cancel_backend pg_terminate_backend))
 		my $late = $after - $before;
 
 		ok($late < $limit + $slack, "$name: $function");
-		diag(sprintf('%s: %.0f ms after %s%s', $name, 1000 * $late, $function, $late > $limit ? ', more than wanted' : ''));
+		note(sprintf('%s: %.0f ms after %s%s', $name, 1000 * $late, $function, $late > $limit ? ', more than wanted' : ''));
 		like($stderr, $function eq 'pg_cancel_backend' ? qr/canceling statement due to user request/ : qr/terminating connection due to administrator command/,
 			"$name: $function is what ended it");
 		is($stdout, '', "$name: $function left no result");
