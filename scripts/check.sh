@@ -56,14 +56,14 @@ tap()
 	return "$status"
 }
 
-# GOAL TOOL: a goal of test/engine.mk, which needs no PostgreSQL.
-engine()
+# MAKEFILE GOAL TOOL: a goal that needs no PostgreSQL.
+without_server()
 {
-	if ! command -v "$2" >/dev/null; then
-		skip "$1 needs $2"
+	if ! command -v "$3" >/dev/null; then
+		skip "$2 needs $3"
 		return
 	fi
-	as_user make -C "$WORK/tree" --no-print-directory -f test/engine.mk "$1"
+	as_user make -C "$WORK/tree" --no-print-directory -f "$1" "$2"
 }
 
 # That it ends with the table that it is there to show.
@@ -86,16 +86,17 @@ fi
 extension_prepare
 cluster_start
 
-if [[ ${1:-} != --server && -f $ROOT/test/engine.mk ]]; then
-	step engine engine check gcc
-	step engine.clang engine check-clang clang
-	step engine.sanitize engine check-sanitize gcc
-	step engine.neon engine check-neon qemu-aarch64
+if [[ ${1:-} != --server ]]; then
+	step engine without_server test/engine.mk check gcc
+	step engine.clang without_server test/engine.mk check-clang clang
+	step engine.sanitize without_server test/engine.mk check-sanitize gcc
+	step engine.neon without_server test/engine.mk check-neon qemu-aarch64
+	step cuda.plan without_server cuda/cuda.mk check-plan gcc
 fi
 step regress regress
 step tap tap
 for file in "$ROOT"/test/*.sh; do
 	[[ ! -x $file ]] || step "$(basename "$file" .sh)" as_user env -C "$WORK/tree" "test/${file##*/}"
 done
-[[ ! -f $ROOT/demo/demo.sql ]] || step demo demo
+step demo demo
 steps_total || exit 1
