@@ -163,10 +163,12 @@ static cudaError_t
 launch_rows(const MaxsimLaunch *launch, cudaStream_t stream)
 {
 	const int size = MEMORY + 2 * WARPS * (int) sizeof(float);
+	unsigned grid;
 
 	if (launch == NULL)
 		return cudaFuncSetAttribute(maxsim_rows_sm90a<Operand, M>, cudaFuncAttributeMaxDynamicSharedMemorySize, size);
-	maxsim_rows_sm90a<Operand, M> < < <launch->grid> 0 ? launch->grid : launch->npieces, MAXSIM_WARPGROUP, size, stream >>> (*launch);
+	grid = launch->grid > 0 ? launch->grid : launch->npieces;
+	maxsim_rows_sm90a<Operand, M><<<grid, MAXSIM_WARPGROUP, size, stream>>>(*launch);
 	return cudaGetLastError();
 }
 

@@ -1,0 +1,452 @@
+/*
+ * cuda_test.c
+ *		The CUDA engine against a double-precision reference: tables of shapes.
+ *
+ * Data are random: the seed is printed first, and given as an argument it repeats a
+ * run.  A failure is a line with its values; the last line counts them.  Named cases
+ * are in cuda_cases.c.
+ *
+ *		cuda_test [--quick] [seed]
+ *
+ * --quick keeps shapes small, for compute-sanitizer.
+ */
+#define _GNU_SOURCE
+#include "cuda_test.h"
+#include "element.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define MAX_DOCUMENTS 64
+
+MaxsimCudaDevice *device;
+MaxsimCudaLane *lane;
+bool quick;
+const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
+char *arena;
+uint64_t host_arena;
+uint64_t gpu_arena;
+static uint64_t random_state;
+static long npassed;
+static long nfailed;
+
+void
+check(bool good, const char *format, ...)
+{
+	va_list arguments;
+
+	if (good)
+	{
+		npassed++;
+		return;
+	}
+	if (++nfailed > 200)
+		return;
+	va_start(arguments, format);
+	fputs("FAIL ", stdout);
+	vprintf(format, arguments);
+	putchar('\n');
+	va_end(arguments);
+}
+
+bool
+expect(MaxsimCudaStatus status, MaxsimCudaStatus expected, const char *what, const char *message)
+{
+	check(status == expected, "%s: status %d, not %d: %s", what, status, expected, message);
+	if (status == MAXSIM_CUDA_DEVICE_LOST && expected != status)
+	{
+		printf("the device is lost\n%ld passed, %ld failed\n", npassed, nfailed);
+		exit(1);
+	}
+	return status == expected;
+}
+
+uint32_t
+random_below(uint32_t n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (uint32_t) (((random_state >> 32) * n) >> 32);
+}
+
+float
+random_float(void)
+{
+	return (float) ((int32_t) random_below(1u << 24) - (1 << 23)) * 0x1p-24f;
+}
+
+void *
+allocate(size_t size)
+{
+	void *memory = malloc(size ? size : 1);
+
+	if (memory == NULL)
+	{
+		printf("out of memory: %zu bytes\n", size);
+		exit(1);
+	}
+	return memory;
+}
+
+bool
+same_bits(float a, float b)
+{
+	return maxsim_float_bits(a) == maxsim_float_bits(b);
+}
+
+float
+round_to_format(float value, MaxsimFormat format)
+{
+	if (format == MAXSIM_F16)
+		return maxsim_f16_to_f32(maxsim_f16_from_f32(value));
+	if (format == MAXSIM_BF16)
+		return maxsim_bf16_to_f32(maxsim_bf16_from_f32(value));
+	return value;
+}
+
+void
+put_element(void *elements, size_t i, float value, MaxsimFormat format)
+{
+	uint16_t half = format == MAXSIM_F16 ? maxsim_f16_from_f32(value) : maxsim_bf16_from_f32(value);
+
+	if (format == MAXSIM_F32)
+		memcpy((char *) elements + 4 * i, &value, 4);
+	else
+		memcpy((char *) elements + 2 * i, &half, 2);
+}
+
+float
+get_element(const void *elements, size_t i, MaxsimFormat format)
+{
+	uint16_t half;
+	float value;
+
+	if (format == MAXSIM_F32)
+	{
+		memcpy(&value, (const char *) elements + 4 * i, 4);
+		return value;
+	}
+	memcpy(&half, (const char *) elements + 2 * i, 2);
+	return format == MAXSIM_F16 ? maxsim_f16_to_f32(half) : maxsim_bf16_to_f32(half);
+}
+
+void
+fill(void *elements, size_t n, MaxsimFormat format, bool integers)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		put_element(elements, i, integers ? (float) ((int) random_below(9) - 4) : random_float(), format);
+}
+
+void
+make_query(MaxsimQuery *query, uint32_t ntokens, uint32_t dim, MaxsimFormat format, bool integers, bool weighted)
+{
+	size_t n = (size_t) ntokens * dim;
+	float *tokens = allocate(n * sizeof(float));
+	float *weights = weighted ? allocate(ntokens * sizeof(float)) : NULL;
+	size_t i;
+
+	(void) format; /* unrounded: the engine must round as the reference does */
+	for (i = 0; i < n; i++)
+		tokens[i] = integers ? (float) ((int) random_below(9) - 4) : random_float();
+	for (i = 0; weighted && i < ntokens; i++)
+		weights[i] = i % 5 == 2 ? 0 : integers ? (float) ((int) random_below(9) - 4)
+											   : random_float();
+	*query = (MaxsimQuery){tokens, weights, ntokens, dim};
+}
+
+void
+free_query(MaxsimQuery *query)
+{
+	free((void *) query->tokens);
+	free((void *) query->weights);
+}
+
+/*
+ * The score in double precision, and how far from it the engine may be: 1e-5 of the
+ * sum of |terms|, and the rounding errors of products that cancel.
+ */
+double
+reference_score(const MaxsimQuery *query, const void *document, uint32_t ntokens, MaxsimFormat format,
+				double *tolerance)
+{
+	const uint32_t dim = query->dim;
+	const size_t n = (size_t) ntokens * dim;
+	float *values = allocate(n * sizeof(float));
+	double score = 0;
+	double allowed = 0;
+	uint32_t i;
+	size_t k;
+
+	for (k = 0; k < n; k++)
+		values[k] = get_element(document, k, format);
+#pragma omp parallel for reduction(+ \
+								   : score, allowed) schedule(static) if ((uint64_t) n * query->ntokens > 200000)
+	for (i = 0; i < query->ntokens; i++)
+	{
+		double weight = query->weights ? query->weights[i] : 1;
+		double best = -INFINITY;
+		double magnitude = 0;
+		double token[dim];
+		uint32_t winner = 0;
+		uint32_t j;
+		uint32_t l;
+
+		for (l = 0; l < dim; l++)
+			token[l] = round_to_format(query->tokens[(size_t) i * dim + l], format);
+		for (j = 0; j < ntokens; j++)
+		{
+			const float *row = values + (size_t) j * dim;
+			double sums[4] = {0};
+			double dot;
+
+			for (l = 0; l + 4 <= dim; l += 4)
+			{
+				sums[0] += token[l] * row[l];
+				sums[1] += token[l + 1] * row[l + 1];
+				sums[2] += token[l + 2] * row[l + 2];
+				sums[3] += token[l + 3] * row[l + 3];
+			}
+			for (; l < dim; l++)
+				sums[0] += token[l] * row[l];
+			dot = sums[0] + sums[1] + sums[2] + sums[3];
+			if (dot > best)
+			{
+				best = dot;
+				winner = j;
+			}
+		}
+		for (l = 0; ntokens > 0 && l < dim; l++)
+			magnitude += fabs(token[l] * values[(size_t) winner * dim + l]);
+		score += weight * best;
+		allowed += fabs(weight) * (1e-5 * fabs(best) + 4e-7 * magnitude);
+	}
+	free(values);
+	*tolerance = allowed;
+	return ntokens == 0 ? -INFINITY : score;
+}
+
+bool
+set_query(MaxsimCudaLane *on, const MaxsimQuery *query, MaxsimFormat format, const char *what)
+{
+	char message[MAXSIM_MESSAGE_SIZE] = "";
+
+	return expect(maxsim_cuda_query(on, query, format, message), MAXSIM_CUDA_OK, what, message);
+}
+
+bool
+score(MaxsimCudaLane *on, const MaxsimCudaDocument *documents, uint32_t n, float *scores, const char *what)
+{
+	static __thread MaxsimCudaLane *last_lane;
+	static __thread uint32_t last_n;
+	char message[MAXSIM_MESSAGE_SIZE] = "";
+	const float *result;
+
+	/* the lane's memory for scores is where they were last time */
+	if (on == last_lane && maxsim_cuda_wait(on, &result, message) == MAXSIM_CUDA_OK)
+		memset((void *) result, 0xff, last_n * sizeof(float));
+	last_lane = on;
+	last_n = n;
+	if (!expect(maxsim_cuda_submit(on, documents, n, message), MAXSIM_CUDA_OK, what, message) ||
+		!expect(maxsim_cuda_wait(on, &result, message), MAXSIM_CUDA_OK, what, message))
+		return false;
+	if (n > 0)
+		memcpy(scores, result, n * sizeof(float));
+	return true;
+}
+
+void
+upload(size_t size)
+{
+	char message[MAXSIM_MESSAGE_SIZE] = "";
+	const float *scores;
+
+	if (maxsim_cuda_copy(lane, gpu_arena, arena, size, message) != MAXSIM_CUDA_OK ||
+		maxsim_cuda_submit(lane, NULL, 0, message) != MAXSIM_CUDA_OK ||
+		maxsim_cuda_wait(lane, &scores, message) != MAXSIM_CUDA_OK)
+		check(false, "upload of %zu bytes: %s", size, message);
+}
+
+/* Documents of a shape against the reference, and against themselves elsewhere. */
+static void
+check_documents(const MaxsimQuery *query, MaxsimFormat format, const uint32_t *lengths, const size_t *offsets,
+				uint32_t n, bool integers, float *scores)
+{
+	const size_t row_size = query->dim * maxsim_element_size(format);
+	MaxsimCudaDocument documents[MAX_DOCUMENTS];
+	MaxsimCudaDocument other[MAX_DOCUMENTS];
+	float again[MAX_DOCUMENTS] = {0};
+	char what[96];
+	uint32_t i;
+
+	snprintf(what, sizeof(what), "%s%s query %u%s dim %u", format_names[format], integers ? " integers" : "",
+			 query->ntokens, query->weights ? " weighted" : "", query->dim);
+	if (!set_query(lane, query, format, what))
+		return;
+	for (i = 0; i < n; i++)
+	{
+		uint64_t base = i % 2 ? gpu_arena : host_arena;
+
+		documents[i] = (MaxsimCudaDocument){base + offsets[i] * row_size, lengths[i]};
+
+		/* reversed, in the other memory */
+		base = i % 2 ? host_arena : gpu_arena;
+		other[n - 1 - i] = (MaxsimCudaDocument){base + offsets[i] * row_size, lengths[i]};
+	}
+	if (!score(lane, documents, n, scores, what) || !score(lane, other, n, again, what))
+		return;
+	for (i = 0; i < n; i++)
+	{
+		double tolerance;
+		double expected = reference_score(query, arena + offsets[i] * row_size, lengths[i], format, &tolerance);
+		float alone;
+
+		if (lengths[i] == 0)
+			check(scores[i] == -INFINITY, "%s, no tokens: %g", what, (double) scores[i]);
+		else
+			check(fabs(scores[i] - expected) <= (integers ? 0 : tolerance),
+				  "%s, document %u: %.9g, expected %.9g, off by %.3g, allowed %.3g", what, lengths[i],
+				  (double) scores[i], expected, scores[i] - expected, integers ? 0 : tolerance);
+		check(same_bits(scores[i], again[n - 1 - i]), "%s, document %u: %.9g, elsewhere %.9g", what, lengths[i],
+			  (double) scores[i], (double) again[n - 1 - i]);
+		if (i % 3 == 0 && score(lane, &documents[i], 1, &alone, what))
+			check(same_bits(scores[i], alone), "%s, document %u: %.9g, alone %.9g", what, lengths[i],
+				  (double) scores[i], (double) alone);
+	}
+}
+
+/* One query length and dimension, with the documents that are not too much work. */
+static void
+run_shape(MaxsimFormat format, uint32_t ntokens, uint32_t dim, uint64_t most_work, bool integers)
+{
+	static const uint32_t all_lengths[] = {17, 0, 1, 33, 15, 16, 31, 32, 0, 127, 128, 129, 1, 1030, 8192};
+	const size_t row_size = dim * maxsim_element_size(format);
+	const size_t shift = random_below(2) ? 2 : 1 + random_below(15);
+	uint32_t lengths[MAX_DOCUMENTS];
+	size_t offsets[MAX_DOCUMENTS];
+	float scores[MAX_DOCUMENTS] = {0};
+	float shifted[MAX_DOCUMENTS] = {0};
+	uint32_t n = 0;
+	uint32_t longest = 1;
+	size_t nrows;
+	MaxsimQuery query;
+	int i;
+
+	for (i = 0; i < LENGTHOF(all_lengths); i++)
+		if ((uint64_t) all_lengths[i] * dim * ntokens <= most_work)
+		{
+			lengths[n++] = all_lengths[i];
+			longest = all_lengths[i] > longest ? all_lengths[i] : longest;
+		}
+	nrows = longest + random_below(100);
+	for (i = 0; i < (int) n; i++)
+		offsets[i] = i % 3 == 2 ? nrows - lengths[i] : random_below((uint32_t) (nrows - lengths[i]) + 1);
+	fill(arena, nrows * dim, format, integers);
+	make_query(&query, ntokens, dim, format, integers, random_below(2));
+
+	upload(nrows * row_size);
+	check_documents(&query, format, lengths, offsets, n, integers, scores);
+
+	/* at an address of another alignment */
+	memmove(arena + shift, arena, nrows * row_size);
+	upload(nrows * row_size + shift);
+	arena += shift;
+	host_arena += shift;
+	gpu_arena += shift;
+	check_documents(&query, format, lengths, offsets, n, integers, shifted);
+	arena -= shift;
+	host_arena -= shift;
+	gpu_arena -= shift;
+	for (i = 0; i < (int) n; i++)
+		check(same_bits(scores[i], shifted[i]), "%s query %u dim %u, document %u: %.9g, shifted by %zu bytes %.9g",
+			  format_names[format], ntokens, dim, lengths[i], (double) scores[i], shift, (double) shifted[i]);
+	free_query(&query);
+}
+
+static void
+test_shapes(void)
+{
+	static const uint32_t dims[] = {1, 3, 48, 64, 96, 100, 128, 256, 320, 640, 768, 1024, 2560};
+	static const uint32_t queries[] = {1, 2, 5, 16, 31, 32, 33, 48, 64, 65, 100, 128, 129, 300, 512, 513, 1024};
+	const uint64_t most_work = quick ? 150 * 1000 : 3 * 1000 * 1000;
+	int format;
+	int i;
+	int j;
+
+	for (format = 0; format < MAXSIM_NFORMATS; format++)
+	{
+		for (i = 0; i < LENGTHOF(dims); i++)
+			for (j = 0; j < LENGTHOF(queries); j++)
+				if (!quick || (i + j + format) % 3 == 0)
+				{
+					run_shape(format, queries[j], dims[i], most_work, true);
+					run_shape(format, queries[j], dims[i], most_work, false);
+				}
+		run_shape(format, 32, 128, quick ? most_work : (uint64_t) 8192 * 32 * 128, false);
+		run_shape(format, 1024, 128, quick ? most_work : (uint64_t) 8192 * 1024 * 128, false);
+		if (!quick)
+		{
+			run_shape(format, 128, 128, (uint64_t) 8192 * 128 * 128, false);
+			run_shape(format, 48, 320, (uint64_t) 8192 * 48 * 320, false);
+			run_shape(format, 33, 1024, (uint64_t) 8192 * 33 * 1024, false);
+			run_shape(format, 8192, 128, (uint64_t) 129 * 8192 * 128, false);
+		}
+	}
+}
+
+static bool
+start(void)
+{
+	char message[MAXSIM_MESSAGE_SIZE] = "";
+	MaxsimCudaInfo info;
+
+	if (maxsim_cuda_open(0, &device, message) != MAXSIM_CUDA_OK)
+	{
+		printf("SKIP: %s\n0 passed, 0 failed\n", message);
+		return false;
+	}
+	maxsim_cuda_info(device, &info);
+	printf("%s, %.1f GB, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d\n", info.name,
+		   (double) info.memory * 1e-9, info.major, info.minor, info.processors, info.driver / 1000,
+		   info.driver % 1000 / 10);
+	arena = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return arena != MAP_FAILED &&
+		   expect(maxsim_cuda_lane_open(device, &lane, message), MAXSIM_CUDA_OK, "lane", message) &&
+		   expect(maxsim_cuda_register(device, arena, ARENA_SIZE, message), MAXSIM_CUDA_OK, "register", message) &&
+		   expect(maxsim_cuda_address(device, arena, &host_arena, message), MAXSIM_CUDA_OK, "address", message) &&
+		   expect(maxsim_cuda_alloc(device, ARENA_SIZE, &gpu_arena, message), MAXSIM_CUDA_OK, "alloc", message);
+}
+
+int
+main(int argc, char **argv)
+{
+	char message[MAXSIM_MESSAGE_SIZE] = "";
+	MaxsimQuery query;
+
+	random_state = (uint64_t) time(NULL) * 2654435761u + 1;
+	for (; argc > 1; argc--, argv++)
+		if (strcmp(argv[1], "--quick") == 0)
+			quick = true;
+		else
+			random_state = strtoull(argv[1], NULL, 0);
+	printf("seed %llu\n", (unsigned long long) random_state);
+	if (!start())
+		return nfailed > 0;
+	make_query(&query, 1, 1, MAXSIM_F32, true, false);
+	(void) set_query(lane, &query, MAXSIM_F32, "first query"); /* upload() wants one */
+	free_query(&query);
+	test_cases();
+	test_shapes();
+	maxsim_cuda_lane_close(lane);
+	expect(maxsim_cuda_free(device, gpu_arena, message), MAXSIM_CUDA_OK, "free", message);
+	expect(maxsim_cuda_unregister(device, arena, message), MAXSIM_CUDA_OK, "unregister", message);
+	maxsim_cuda_close(device);
+	printf("%ld passed, %ld failed\n", npassed, nfailed);
+	return nfailed > 0;
+}
