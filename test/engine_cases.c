@@ -261,39 +261,67 @@ test_alignments(const MaxsimEngine *engine, MaxsimFormat f)
 
 /* Similarities that overflow: a NaN must not depend on where slices begin. */
 static void
-test_overflow(const MaxsimEngine *engine)
+test_overflow(const MaxsimEngine *engine, uint32_t nquery)
 {
 	enum
 	{
 		NTOKENS = 30,
+		DIM = 256,
 	};
-	static const float query[] = {1e30f, 1e30f};
-	MaxsimQuery q = {query, NULL, 1, 2};
-	float document[NTOKENS * 2];
-	int nan_at;
+	static float query[32 * DIM];
+	static float document[NTOKENS * DIM];
+	MaxsimQuery q = {query, NULL, nquery, DIM};
+	void *memory;
+	MaxsimPrepared *prepared;
+	uint32_t nan_at;
 	uint32_t i;
 
+	for (i = 0; i < 32 * DIM; i++)
+		query[i] = 1e30f;
+	prepared = prepare(engine, &q, MAXSIM_F32, &memory);
 	for (nan_at = 0; nan_at < NTOKENS; nan_at++)
 	{
 		float whole;
 		float sliced;
-		void *memory;
-		MaxsimPrepared *prepared = prepare(engine, &q, MAXSIM_F32, &memory);
 
 		for (i = 0; i < NTOKENS; i++)
 		{
-			document[2 * i] = i == (uint32_t) nan_at ? 1e30f : -1;
-			document[2 * i + 1] = i == (uint32_t) nan_at ? -1e30f : 0;
+			/* infinity in the one panel, minus infinity in the other */
+			document[DIM * i] = i == nan_at ? 1e30f : -1 - (float) (i * 7 % 30);
+			document[DIM * i + DIM / 2] = i == nan_at ? -1e30f : 0;
 		}
 		whole = score_floats(engine, &q, MAXSIM_F32, document, NTOKENS);
 		engine->begin(prepared);
 		for (i = 0; i < NTOKENS; i++)
-			engine->fold(prepared, document + 2 * i, 1, NULL, NULL);
+			engine->fold(prepared, document + DIM * i, 1, NULL, NULL);
 		sliced = engine->finish(prepared);
-		check(same_bits(whole, sliced), "%s overflow in token %d: %g, in slices %g", engine->name, nan_at,
-			  (double) whole, (double) sliced);
-		free(memory);
+		check(same_bits(whole, sliced), "%s query %u, overflow in token %u: %g, in slices %g", engine->name, nquery,
+			  nan_at, (double) whole, (double) sliced);
 	}
+	free(memory);
+}
+
+/* The query is rounded to the documents' format, ties to even. */
+static void
+test_rounding(const MaxsimEngine *engine, MaxsimFormat f)
+{
+	static const float one = 1;
+	static const struct
+	{
+		float value;
+		float rounded[MAXSIM_NFORMATS];
+	} cases[] = {
+		{1 + 0x1p-11f, {1 + 0x1p-11f, 1, 1}},
+		{1 + 0x1.8p-10f, {1 + 0x1.8p-10f, 1 + 0x1p-9f, 1}},
+		{-1 - 0x1.8p-7f, {-1 - 0x1.8p-7f, -1 - 0x1.8p-7f, -1 - 0x1p-6f}},
+		{0x1.8p-24f, {0x1.8p-24f, 0x1p-23f, 0x1.8p-24f}},
+		{0x1p-25f, {0x1p-25f, 0, 0x1p-25f}},
+		{0x1p-130f, {0x1p-130f, 0, 0x1p-130f}},
+	};
+	int i;
+
+	for (i = 0; i < LENGTHOF(cases); i++)
+		expect(engine, f, "rounded query", &cases[i].value, NULL, 1, 1, &one, 1, cases[i].rounded[f]);
 }
 
 typedef struct Watch
@@ -439,6 +467,7 @@ run_cases(const MaxsimEngine *engine)
 		test_small(engine, f);
 		test_extremes(engine, f);
 		test_same_sign(engine, f);
+		test_rounding(engine, f);
 		if (f != MAXSIM_F32)
 			test_all_values(engine, f);
 		test_alignments(engine, f);
@@ -446,6 +475,8 @@ run_cases(const MaxsimEngine *engine)
 		test_interrupts(engine, f, 3000, 1000, quick ? 50 : 100);
 	}
 	test_out_of_range(engine);
-	test_overflow(engine);
+	test_overflow(engine, 1);
+	test_overflow(engine, 16);
+	test_overflow(engine, 32);
 	test_sizes(engine);
 }
