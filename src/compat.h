@@ -68,6 +68,11 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 }
 #endif
 
+/* 18 renamed the attribute of functions that do not return */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
 /* 18 shows the module's name and version in pg_get_loaded_modules() */
 #if PG_VERSION_NUM >= 180000
 #define MAXSIM_MODULE_MAGIC(module_name, module_version) \

@@ -57,7 +57,10 @@ typedef struct RowReceiver
 	void *arg;
 } RowReceiver;
 
-static pg_attribute_noreturn() void invalid_source(const char *name)
+pg_noreturn static void invalid_source(const char *name);
+
+static void
+invalid_source(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
