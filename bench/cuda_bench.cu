@@ -2,7 +2,7 @@
  * cuda_bench.cu
  *		Times of the CUDA kernels beside a plain read of the same documents.
  *
- *		cuda_bench [--evict 0|1] [--cluster n] [--grid n] [--cut n] [--rounds n] [name ...]
+ *		cuda_bench [--evict 0|1] [--cluster n] [--ranges 0] [--cut n] [--rounds n] [name ...]
  *
  * One launch between two events, the median of 50.  "flush": 256 MB are written
  * before each launch, so that the second-level cache is full of what must be written
@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <vector>
 
@@ -90,10 +91,11 @@ static const Row rows[] = {
 
 static long evict = -1;
 static long cluster = -1;
-static long grid = -1;
+static long ranged = -1;
 static long cut = -1;
 static int rounds = 50;
 static MaxsimPlanDevice device;
+static MaxsimCudaDevice *opened;
 static cudaStream_t stream;
 static cudaEvent_t start;
 static cudaEvent_t stop;
@@ -297,7 +299,11 @@ prepare(const Row &row, char *arena, Work &work)
 	maxsim_plan_batch(&device, &work.query, work.row_size, work.lengths.data(), n, &work.batch);
 	work.batch.evict_first = evict >= 0 ? evict != 0 : work.batch.evict_first;
 	work.batch.cluster = cluster >= 0 && work.query.family == MAXSIM_FAMILY_MMA ? (uint32_t) cluster : work.batch.cluster;
-	work.batch.grid = grid >= 0 && work.query.family == MAXSIM_FAMILY_ROWS ? (uint32_t) grid : work.batch.grid;
+	if (ranged == 0 && work.query.family == MAXSIM_FAMILY_ROWS)
+	{
+		work.batch.nranges = 0;
+		work.batch.cut = 1u << 20;
+	}
 	work.batch.cut = cut >= 0 && work.batch.nranges == 0 ? (uint32_t) cut : work.batch.cut;
 	maxsim_plan_pieces(&work.batch, &work.query, work.row_size, addresses.data(), work.lengths.data(), n, order.data(),
 					   pieces.data(), ranges.data());
@@ -315,7 +321,7 @@ prepare(const Row &row, char *arena, Work &work)
 	work.launch = MaxsimLaunch{gpu_pieces, gpu_ranges, image, weights, work.array<float>(n),
 							   work.array<float>((size_t) work.batch.nslots * work.query.nblocks),
 							   work.array<float>(work.batch.nmaxima * width), work.array<uint32_t>(work.batch.nslots),
-							   work.batch.npieces, work.batch.nranges, work.query.nblocks, work.batch.grid, work.batch.cluster,
+							   work.batch.npieces, work.batch.nranges, work.query.nblocks, work.batch.cluster,
 							   row.dim, work.batch.evict_first};
 	CHECK(cudaStreamSynchronize(stream));
 }
@@ -398,7 +404,6 @@ now(void)
 static void
 run_engine(uint32_t ndocuments, uint32_t ntokens, uint32_t tokens, uint64_t base, const char *where)
 {
-	static MaxsimCudaDevice *opened;
 	char message[MAXSIM_MESSAGE_SIZE] = "";
 	std::vector<MaxsimCudaDocument> documents;
 	std::vector<float> values((size_t) ntokens * 128, 0.25f);
@@ -410,8 +415,7 @@ run_engine(uint32_t ndocuments, uint32_t ntokens, uint32_t tokens, uint64_t base
 
 	for (uint32_t i = 0; i < ndocuments; i++)
 		documents.push_back(MaxsimCudaDocument{base + (uint64_t) i * tokens * 256, tokens});
-	if ((opened == NULL && maxsim_cuda_open(0, &opened, message) != MAXSIM_CUDA_OK) ||
-		maxsim_cuda_lane_open(opened, &lane, message) != MAXSIM_CUDA_OK)
+	if (maxsim_cuda_lane_open(opened, &lane, message) != MAXSIM_CUDA_OK)
 	{
 		printf("%s\n", message);
 		return;
@@ -432,8 +436,9 @@ run_engine(uint32_t ndocuments, uint32_t ntokens, uint32_t tokens, uint64_t base
 	}
 	std::sort(times.begin(), times.end());
 	std::sort(query_times.begin(), query_times.end());
-	printf("engine: query of %4u tokens %5.1f us, then %5u documents of %4u in %s: %7.1f us\n", ntokens,
-		   query_times[30], ndocuments, tokens, where, times[30]);
+	printf("engine: query of %4u tokens %5.1f us, then %5u documents of %4u in %s: %7.1f us, %6.1f GB/s\n", ntokens,
+		   query_times[30], ndocuments, tokens, where, times[30],
+		   (double) ndocuments * tokens * 256 / times[30] * 1e-3);
 	maxsim_cuda_lane_close(lane);
 }
 
@@ -470,7 +475,7 @@ main(int argc, char **argv)
 	long n = rounds;
 
 	while (option("--evict", &argc, &argv, &evict) || option("--cluster", &argc, &argv, &cluster) ||
-		   option("--grid", &argc, &argv, &grid) || option("--cut", &argc, &argv, &cut) ||
+		   option("--ranges", &argc, &argv, &ranged) || option("--cut", &argc, &argv, &cut) ||
 		   option("--rounds", &argc, &argv, &n))
 		rounds = (int) n;
 	CHECK(cudaGetDeviceProperties(&properties, 0));
@@ -499,7 +504,15 @@ main(int argc, char **argv)
 	}
 	if (chosen("host", argc, argv))
 	{
-		CHECK(cudaHostAlloc(&host, host_size, cudaHostAllocMapped));
+		char message[MAXSIM_MESSAGE_SIZE] = "";
+
+		host = (char *) mmap(NULL, host_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (host == MAP_FAILED || maxsim_cuda_open(0, &opened, message) != MAXSIM_CUDA_OK ||
+			maxsim_cuda_register(opened, host, host_size, message) != MAXSIM_CUDA_OK)
+		{
+			printf("no pinned memory: %s\n", message);
+			return 1;
+		}
 		fill<<<1056, 512, 0, stream>>>(host, host_size / 2, MAXSIM_F16);
 		CHECK(cudaStreamSynchronize(stream));
 		for (size_t size = (size_t) 4 << 20; size <= (size_t) 256 << 20; size *= 4)
@@ -521,7 +534,8 @@ main(int argc, char **argv)
 		run_engine(1000, 1024, 1024, (uint64_t) arena, "GPU memory");
 		run_engine(100, 32, 300, (uint64_t) host, "pinned memory");
 		run_engine(1000, 32, 300, (uint64_t) host, "pinned memory");
-		CHECK(cudaFreeHost(host));
+		run_engine(1000, 128, 300, (uint64_t) host, "pinned memory");
+		run_engine(1000, 1024, 1024, (uint64_t) host, "pinned memory");
 	}
 	return 0;
 }

@@ -45,8 +45,8 @@ cuda-check check: $(BUILD_CUDA)/cuda_test $(BUILD_CUDA)/plan_test
 	$(BUILD_CUDA)/cuda_test $(SEED)
 
 check-sanitize: $(BUILD_CUDA)/cuda_test
-	compute-sanitizer --tool memcheck --error-exitcode 9 $< --quick $(SEED)
-	compute-sanitizer --tool racecheck --error-exitcode 9 $< --quick $(SEED)
+	compute-sanitizer --report-api-errors no --tool memcheck --error-exitcode 9 $< --quick $(SEED)
+	compute-sanitizer --report-api-errors no --tool racecheck --error-exitcode 9 $< --few $(SEED)
 
 cuda-bench bench: $(BUILD_CUDA)/cuda_bench
 	$<

@@ -123,6 +123,20 @@ split_pair(float x, float y, uint32_t parts[3])
 	}
 }
 
+/*
+ * How the second-level cache is to treat what is copied: as the first to leave it, or
+ * 0 for as ever.
+ */
+__device__ __forceinline__ uint64_t
+cache_policy(bool evict_first)
+{
+	uint64_t policy;
+
+	asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;"
+				 : "=l"(policy));
+	return evict_first ? policy : 0;
+}
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
 __device__ __forceinline__ void
@@ -174,8 +188,32 @@ mbarrier_wait(uint32_t barrier, uint32_t parity)
 __device__ __forceinline__ void
 copy_bulk(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier, uint64_t policy)
 {
-	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
-				 "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+	if (policy != 0)
+		asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
+					 "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+					 : "memory");
+	else
+		asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+					 "l"(from), "r"(bytes), "r"(barrier)
+					 : "memory");
+}
+
+/* From shared memory to global memory; done when the thread's groups are. */
+__device__ __forceinline__ void
+store_bulk(void *to, uint32_t from, uint32_t bytes)
+{
+	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+				 : "memory");
+	asm volatile("cp.async.bulk.commit_group;" ::
+					 : "memory");
+}
+
+/* Until at most n of the thread's stores still read shared memory. */
+template <int n>
+__device__ __forceinline__ void
+store_bulk_wait(void)
+{
+	asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(n)
 				 : "memory");
 }
 
@@ -235,19 +273,5 @@ store_remote(uint32_t address, uint32_t rank, float value)
 }
 
 #endif
-
-/* How the second-level cache is to treat what is read once. */
-__device__ __forceinline__ uint64_t
-cache_policy(bool evict_first)
-{
-	uint64_t first;
-	uint64_t normal;
-
-	asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;"
-				 : "=l"(first));
-	asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;"
-				 : "=l"(normal));
-	return evict_first ? first : normal;
-}
 
 #endif /* MAXSIM_DEVICE_CUH */

@@ -3,8 +3,8 @@
  *		Lanes: a query and a batch of documents to launches of kernels.
  *
  * A batch is one launch.  Only documents whose rows are not aligned as the kernel
- * wants them are first copied to where they are, in as many passes as keep that
- * memory small.  Memory grows with the query and the number of documents, never with
+ * wants them, or which it would not read from the host as fast as the bus allows, are
+ * first copied to GPU memory, in as many passes as keep that memory small.  Memory grows with the query and the number of documents, never with
  * a document's length, and is kept for the next batch.
  */
 #include "engine_internal.h"
@@ -17,8 +17,13 @@
 #include <string.h>
 #include <time.h>
 
-/* A wait asks again and again for so long, in nanoseconds; then it sleeps. */
-#define SPIN 200000
+/*
+ * A wait asks again and again for so long, in nanoseconds, then with short sleeps,
+ * and at last leaves it to the driver, whose wake-up costs 100 us and more.
+ */
+#define SPIN 50000
+#define DOZE 20000000
+#define NAP 10000
 
 /* Documents moved at a time, in bytes; one that is larger goes alone. */
 #define MOVE_BYTES (64u << 20)
@@ -45,11 +50,15 @@ struct MaxsimCudaLane
 	uint32_t ntokens;
 	uint32_t dim;
 	MaxsimQueryPlan plan;
-	Buffer query;   /* pinned: what the caller gave */
-	Buffer image;   /* GPU */
-	Buffer weights; /* GPU */
+	uint64_t misaligned; /* bits of an address that must be 0 */
+	bool reads_host;     /* the kernel reads documents once, in large pieces */
+	Buffer query;        /* pinned: what the caller gave */
+	Buffer image;        /* GPU */
+	Buffer weights;      /* GPU */
 
 	/* the batch */
+	MaxsimCudaMapping mappings[MAXSIM_CUDA_MAPPINGS];
+	int nmappings;
 	Buffer documents; /* host: addresses, lengths, order */
 	Buffer work;      /* pinned: pieces, ranges, moves, as in GPU memory */
 	Buffer gpu_work;  /* GPU */
@@ -227,16 +236,16 @@ check_range(const MaxsimQuery *query, MaxsimFormat format, char *message)
 	static const char *const names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
 	static const uint32_t limits[MAXSIM_NFORMATS] = {0x7f800000, 0x477ff000, 0x7f7f8000}; /* bits of the least */
 	const size_t n = (size_t) query->ntokens * query->dim;
-	uint32_t most = 0;
+	int32_t most = 0; /* signed, for the compiler's vectors */
 	size_t i;
 
 	for (i = 0; i < n; i++)
 	{
-		uint32_t bits = maxsim_float_bits(query->tokens[i]) & 0x7fffffff;
+		int32_t bits = (int32_t) (maxsim_float_bits(query->tokens[i]) & 0x7fffffff);
 
 		most = bits > most ? bits : most;
 	}
-	if (most < limits[format])
+	if ((uint32_t) most < limits[format])
 		return MAXSIM_CUDA_OK;
 	for (i = 0; (maxsim_float_bits(query->tokens[i]) & 0x7fffffff) < limits[format];)
 		i++;
@@ -285,6 +294,8 @@ maxsim_cuda_query(MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat f
 								lane->stream);
 	if (error != cudaSuccess)
 		return maxsim_cuda_failure(error, "prepare a query", size, message);
+	lane->misaligned = (lane->plan.row_aligned ? 16 : maxsim_element_size(format)) - 1;
+	lane->reads_host = lane->plan.family == MAXSIM_FAMILY_MMA && lane->plan.nblocks == 1;
 	lane->format = format;
 	lane->ntokens = query->ntokens;
 	lane->dim = query->dim;
@@ -295,8 +306,16 @@ maxsim_cuda_query(MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat f
 static bool
 must_move(const MaxsimCudaLane *lane, const MaxsimCudaDocument *document)
 {
-	return document->ntokens > 0 &&
-		   document->address % (lane->plan.row_aligned ? 16 : maxsim_element_size(lane->format)) != 0;
+	int i;
+
+	if (document->ntokens == 0)
+		return false;
+	if ((document->address & lane->misaligned) != 0)
+		return true;
+	for (i = 0; i < lane->nmappings && !lane->reads_host; i++)
+		if (document->address >= lane->mappings[i].begin && document->address < lane->mappings[i].end)
+			return true;
+	return false;
 }
 
 static size_t
@@ -356,7 +375,7 @@ prepare_batch(MaxsimCudaLane *lane, const MaxsimCudaDocument *documents, uint32_
 		(status = grow_pinned(&lane->work, work, "hold a batch", message)) != MAXSIM_CUDA_OK ||
 		(status = grow_gpu(&lane->gpu_work, work, "hold a batch", message)) != MAXSIM_CUDA_OK)
 		return status;
-	return grow_gpu(&lane->moved, most_moved, "align documents", message);
+	return grow_gpu(&lane->moved, most_moved, "copy documents to the GPU", message);
 }
 
 /* Memory for what blocks leave each other. */
@@ -439,7 +458,6 @@ launch_pass(MaxsimCudaLane *lane, const MaxsimCudaDocument *documents, const Pas
 	launch.npieces = batch.npieces;
 	launch.nranges = batch.nranges;
 	launch.nblocks = lane->plan.nblocks;
-	launch.grid = batch.grid;
 	launch.cluster = batch.cluster;
 	launch.dim = lane->dim;
 	launch.evict_first = batch.evict_first;
@@ -472,6 +490,7 @@ maxsim_cuda_submit(MaxsimCudaLane *lane, const MaxsimCudaDocument *documents, ui
 	error = cudaSetDevice(lane->device->number);
 	if (error != cudaSuccess)
 		return maxsim_cuda_failure(error, "start a batch", 0, message);
+	lane->nmappings = maxsim_cuda_mappings(lane->mappings);
 	status = prepare_batch(lane, documents, ndocuments, message);
 	while (status == MAXSIM_CUDA_OK && pass.first + pass.ndocuments < ndocuments)
 	{
@@ -519,14 +538,20 @@ now(void)
 MaxsimCudaStatus
 maxsim_cuda_wait(MaxsimCudaLane *lane, const float **scores, char message[MAXSIM_MESSAGE_SIZE])
 {
+	static const struct timespec nap = {0, NAP};
 	const int64_t start = now();
 	MaxsimCudaStatus status;
 	cudaError_t error;
 
-	do
+	while ((status = maxsim_cuda_poll(lane, scores, message)) == MAXSIM_CUDA_PENDING)
 	{
-		status = maxsim_cuda_poll(lane, scores, message);
-	} while (status == MAXSIM_CUDA_PENDING && now() - start < SPIN);
+		int64_t waited = now() - start;
+
+		if (waited >= DOZE)
+			break;
+		if (waited >= SPIN)
+			(void) nanosleep(&nap, NULL);
+	}
 	if (status != MAXSIM_CUDA_PENDING)
 		return status;
 	error = cudaEventSynchronize(lane->done);

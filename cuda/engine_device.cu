@@ -7,11 +7,17 @@
  */
 #include "engine_internal.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define OLDEST_MAJOR 8 /* compute capability: mma.sync for bf16 */
+
+/* What is registered, by any device: see MAXSIM_CUDA_MAPPINGS. */
+static pthread_mutex_t mappings_mutex = PTHREAD_MUTEX_INITIALIZER;
+static MaxsimCudaMapping mappings[MAXSIM_CUDA_MAPPINGS];
+static int nmappings;
 
 /* Says what an error of the start means to who runs the machine. */
 static MaxsimCudaStatus
@@ -170,24 +176,43 @@ maxsim_cuda_close(MaxsimCudaDevice *device)
 	free(device);
 }
 
-MaxsimCudaStatus
-maxsim_cuda_register(MaxsimCudaDevice *device, void *mapping, size_t size, char message[MAXSIM_MESSAGE_SIZE])
+int
+maxsim_cuda_mappings(MaxsimCudaMapping copy[MAXSIM_CUDA_MAPPINGS])
 {
-	cudaError_t error = cudaSetDevice(device->number);
+	int n;
 
-	if (error == cudaSuccess)
-		error = cudaHostRegister(mapping, size, cudaHostRegisterPortable | cudaHostRegisterMapped);
-	return error == cudaSuccess ? MAXSIM_CUDA_OK : maxsim_cuda_failure(error, "pin a mapping", size, message);
+	(void) pthread_mutex_lock(&mappings_mutex);
+	n = nmappings;
+	memcpy(copy, mappings, sizeof(mappings));
+	(void) pthread_mutex_unlock(&mappings_mutex);
+	return n;
 }
 
-MaxsimCudaStatus
-maxsim_cuda_unregister(MaxsimCudaDevice *device, void *mapping, char message[MAXSIM_MESSAGE_SIZE])
+static void
+remember_mapping(uint64_t address, size_t size)
 {
-	cudaError_t error = cudaSetDevice(device->number);
+	(void) pthread_mutex_lock(&mappings_mutex);
+	if (nmappings < MAXSIM_CUDA_MAPPINGS)
+	{
+		mappings[nmappings].begin = address;
+		mappings[nmappings++].end = address + size;
+	}
+	(void) pthread_mutex_unlock(&mappings_mutex);
+}
 
-	if (error == cudaSuccess)
-		error = cudaHostUnregister(mapping);
-	return error == cudaSuccess ? MAXSIM_CUDA_OK : maxsim_cuda_failure(error, "unpin a mapping", 0, message);
+static void
+forget_mapping(uint64_t address)
+{
+	int i;
+
+	(void) pthread_mutex_lock(&mappings_mutex);
+	for (i = 0; i < nmappings; i++)
+		if (mappings[i].begin == address)
+		{
+			mappings[i] = mappings[--nmappings];
+			break;
+		}
+	(void) pthread_mutex_unlock(&mappings_mutex);
 }
 
 MaxsimCudaStatus
@@ -200,6 +225,39 @@ maxsim_cuda_address(MaxsimCudaDevice *device, void *mapping, uint64_t *address, 
 		error = cudaHostGetDevicePointer(&mapped, mapping, 0);
 	*address = (uint64_t) mapped;
 	return error == cudaSuccess ? MAXSIM_CUDA_OK : maxsim_cuda_failure(error, "address a mapping", 0, message);
+}
+
+MaxsimCudaStatus
+maxsim_cuda_register(MaxsimCudaDevice *device, void *mapping, size_t size, char message[MAXSIM_MESSAGE_SIZE])
+{
+	cudaError_t error = cudaSetDevice(device->number);
+	MaxsimCudaStatus status;
+	uint64_t address;
+
+	if (error == cudaSuccess)
+		error = cudaHostRegister(mapping, size, cudaHostRegisterPortable | cudaHostRegisterMapped);
+	if (error != cudaSuccess)
+		return maxsim_cuda_failure(error, "pin a mapping", size, message);
+	status = maxsim_cuda_address(device, mapping, &address, message);
+	if (status == MAXSIM_CUDA_OK)
+		remember_mapping(address, size);
+	else
+		(void) cudaHostUnregister(mapping);
+	return status;
+}
+
+MaxsimCudaStatus
+maxsim_cuda_unregister(MaxsimCudaDevice *device, void *mapping, char message[MAXSIM_MESSAGE_SIZE])
+{
+	uint64_t address = 0;
+	MaxsimCudaStatus status = maxsim_cuda_address(device, mapping, &address, message);
+	cudaError_t error;
+
+	if (status != MAXSIM_CUDA_OK)
+		return status;
+	forget_mapping(address);
+	error = cudaHostUnregister(mapping);
+	return error == cudaSuccess ? MAXSIM_CUDA_OK : maxsim_cuda_failure(error, "unpin a mapping", 0, message);
 }
 
 MaxsimCudaStatus

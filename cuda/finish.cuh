@@ -8,9 +8,8 @@
  * Either way the same sums are made in the same order, so that the cutting of
  * documents changes no bit.
  *
- * A family gives a Summer: value(get) is the weighted sum over the query tokens of a
- * block, made by one warp together and the same in all its lanes, where get(i) is
- * the maximum of query token i of the block.
+ * A family's Summer makes the weighted sum over a block's query tokens, by one warp
+ * together and the same in all its lanes: a lane has COUNT of them, token(i) each.
  */
 #ifndef MAXSIM_FINISH_CUH
 #define MAXSIM_FINISH_CUH
@@ -32,16 +31,22 @@ sum_lanes(float value)
 template <int TOKENS>
 struct SumByLane
 {
-	template <class Get>
-	static __device__ __forceinline__ float
-	value(const float *weights, Get get)
+	static const int COUNT = TOKENS / MAXSIM_WARP; /* of query tokens a lane has */
+
+	static __device__ __forceinline__ int
+	token(int i)
 	{
-		const int lane = threadIdx.x % MAXSIM_WARP;
+		return i * MAXSIM_WARP + threadIdx.x % MAXSIM_WARP;
+	}
+
+	static __device__ __forceinline__ float
+	sum(const float *weights, const float maxima[COUNT])
+	{
 		float sum = 0;
 
 #pragma unroll
-		for (int i = 0; i < TOKENS; i += MAXSIM_WARP)
-			sum = fmaf(weights[i + lane], get(i + lane), sum);
+		for (int i = 0; i < COUNT; i++)
+			sum = fmaf(weights[token(i)], maxima[i], sum);
 		return sum_lanes(sum);
 	}
 };
@@ -53,40 +58,38 @@ struct SumByLane
 template <int M, int WARPS>
 struct SumByRow
 {
-	/* One warp's part, where get(m, half) is the maximum of a lane's token. */
-	template <class Get>
+	static const int COUNT = WARPS * M * 2;
+
+	static __device__ __forceinline__ int
+	token(int i)
+	{
+		return i / 2 % M * 16 * WARPS + i / 2 / M * 16 + i % 2 * 8 + threadIdx.x % MAXSIM_WARP / 4;
+	}
+
+	/* One warp's part of the sum. */
 	static __device__ __forceinline__ float
-	part(const float *weights, int warp, Get get)
+	part(const float *weights, int warp, const float maxima[M * 2])
 	{
 		const float *mine = weights + warp * 16 + threadIdx.x % MAXSIM_WARP / 4;
 		float sum = 0;
 
 #pragma unroll
-		for (int m = 0; m < M; m++)
-		{
-			sum = fmaf(mine[m * 16 * WARPS], get(m, 0), sum);
-			sum = fmaf(mine[m * 16 * WARPS + 8], get(m, 1), sum);
-		}
+		for (int i = 0; i < M * 2; i++)
+			sum = fmaf(mine[i / 2 * 16 * WARPS + i % 2 * 8], maxima[i], sum);
 #pragma unroll
 		for (int mask = 4; mask < MAXSIM_WARP; mask *= 2)
 			sum += __shfl_xor_sync(MAXSIM_ALL_LANES, sum, mask);
 		return sum;
 	}
 
-	template <class Get>
 	static __device__ __forceinline__ float
-	value(const float *weights, Get get)
+	sum(const float *weights, const float maxima[COUNT])
 	{
-		const int row = threadIdx.x % MAXSIM_WARP / 4;
-		float sum = 0;
+		float sum = part(weights, 0, maxima);
 
-		for (int warp = 0; warp < WARPS; warp++)
-		{
-			float next = part(weights, warp, [&](int m, int half)
-							  { return get(m * 16 * WARPS + warp * 16 + half * 8 + row); });
-
-			sum = warp == 0 ? next : sum + next;
-		}
+#pragma unroll
+		for (int warp = 1; warp < WARPS; warp++)
+			sum += part(weights, warp, maxima + warp * M * 2);
 		return sum;
 	}
 };
@@ -110,6 +113,21 @@ arrive_last(uint32_t *arrivals, uint32_t expected)
 	return before + 1 == expected;
 }
 
+/* The maxima over a document's pieces; their loads are all under way at once. */
+template <class Summer>
+__device__ __forceinline__ void
+join_pieces(float best[Summer::COUNT], const float *maxima, size_t width, uint32_t npieces)
+{
+#pragma unroll
+	for (int j = 0; j < Summer::COUNT; j++)
+		best[j] = -INFINITY;
+#pragma unroll(Summer::COUNT > 8 ? 1 : 8)
+	for (uint32_t i = 0; i < npieces; i++)
+#pragma unroll
+		for (int j = 0; j < Summer::COUNT; j++)
+			best[j] = fmaxf(best[j], __ldcg(maxima + i * width + Summer::token(j)));
+}
+
 /* The score from what all blocks left, by one warp. */
 template <class Summer, int TOKENS>
 __device__ __forceinline__ void
@@ -120,19 +138,17 @@ add_up(const MaxsimLaunch &launch, const MaxsimPiece &piece)
 
 	for (uint32_t block = 0; block < launch.nblocks; block++)
 	{
-		const float *maxima = launch.maxima + piece.first * width + (size_t) block * TOKENS;
 		float sum;
 
 		if (piece.npieces == 1)
 			sum = __ldcg(launch.sums + (size_t) piece.slot * launch.nblocks + block);
 		else
-			sum = Summer::value(launch.weights + (size_t) block * TOKENS, [&](int token)
-								{
-				float best = -INFINITY;
+		{
+			float best[Summer::COUNT];
 
-				for (uint32_t i = 0; i < piece.npieces; i++)
-					best = fmaxf(best, __ldcg(maxima + i * width + token));
-				return best; });
+			join_pieces<Summer>(best, launch.maxima + piece.first * width + (size_t) block * TOKENS, width, piece.npieces);
+			sum = Summer::sum(launch.weights + (size_t) block * TOKENS, best);
+		}
 		score = block == 0 ? sum : score + sum;
 	}
 	if (threadIdx.x % MAXSIM_WARP == 0)
@@ -183,32 +199,28 @@ finish_whole(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t bloc
 /* A warp's maxima in rows, the same in each four lanes, to GPU memory. */
 template <int M, int WARPS>
 __device__ __forceinline__ void
-put_rows(float *out, int warp, const float best[M][2])
+put_rows(float *out, int warp, const float best[M * 2])
 {
 	const int lane = threadIdx.x % MAXSIM_WARP;
 
 #pragma unroll
-	for (int m = 0; m < M; m++)
-#pragma unroll
-		for (int half = 0; half < 2; half++)
-			if (lane % 4 == 0)
-				__stcg(out + m * 16 * WARPS + warp * 16 + half * 8 + lane / 4, best[m][half]);
+	for (int i = 0; i < M * 2; i++)
+		if (lane % 4 == 0)
+			__stcg(out + i / 2 * 16 * WARPS + warp * 16 + i % 2 * 8 + lane / 4, best[i]);
 	__threadfence();
 }
 
 /* A lane's maxima over the columns that four lanes share. */
 template <int M>
 __device__ __forceinline__ void
-join_lanes(float best[M][2])
+join_lanes(float best[M * 2])
 {
 #pragma unroll
-	for (int m = 0; m < M; m++)
-#pragma unroll
-		for (int half = 0; half < 2; half++)
-		{
-			best[m][half] = fmaxf(best[m][half], __shfl_xor_sync(MAXSIM_ALL_LANES, best[m][half], 1));
-			best[m][half] = fmaxf(best[m][half], __shfl_xor_sync(MAXSIM_ALL_LANES, best[m][half], 2));
-		}
+	for (int i = 0; i < M * 2; i++)
+	{
+		best[i] = fmaxf(best[i], __shfl_xor_sync(MAXSIM_ALL_LANES, best[i], 1));
+		best[i] = fmaxf(best[i], __shfl_xor_sync(MAXSIM_ALL_LANES, best[i], 2));
+	}
 }
 
 /* Both, by the block's first warp, for maxima in shared memory. */
@@ -227,10 +239,14 @@ finish_shared(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t blo
 		finish_cut<Summer, TOKENS>(launch, piece);
 	}
 	else
-		finish_whole<Summer, TOKENS>(
-			launch, piece, block,
-			Summer::value(launch.weights + (size_t) block * TOKENS, [&](int token)
-						  { return maxima[token]; }));
+	{
+		float mine[Summer::COUNT];
+
+#pragma unroll
+		for (int i = 0; i < Summer::COUNT; i++)
+			mine[i] = maxima[Summer::token(i)];
+		finish_whole<Summer, TOKENS>(launch, piece, block, Summer::sum(launch.weights + (size_t) block * TOKENS, mine));
+	}
 }
 
 #endif /* MAXSIM_FINISH_CUH */

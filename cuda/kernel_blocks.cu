@@ -13,7 +13,8 @@
 #include "wgmma.cuh"
 
 #define TILE 128
-#define ROW 256 /* bytes of a token */
+#define SHORT_TILE 32 /* where a document's last tile has no more, as a page of 1,030 */
+#define ROW 256       /* bytes of a token */
 #define HALF (TILE * 128)
 #define STAGE (2 * HALF)
 #define STAGES 3
@@ -81,28 +82,36 @@ fetch_range(const MaxsimLaunch &launch, uint32_t range, uint32_t stages, BlocksC
 		mbarrier_arrive(shared_address(&control->full[(tile - 1) % STAGES]));
 }
 
-/* Starts acc = 64 query tokens by a tile. */
-template <class Operand, int M>
+/* Starts acc = 64 query tokens by the first N of a tile. */
+template <class Operand, int M, int N>
 static __device__ __forceinline__ void
-multiply_tile(float acc[TILE / 2], uint64_t query, uint64_t tile)
+multiply_tile(float acc[N / 2], uint64_t query, uint64_t tile)
 {
 	multiply_begin();
 #pragma unroll
 	for (int step = 0; step < 8; step++)
-		multiply_128_shared(acc, query + (step / 4 * (QUERY(M) / 2) + step % 4 * 32) / 16,
-							tile + (step / 4 * HALF + step % 4 * 32) / 16, step > 0, Operand());
+	{
+		const uint64_t a = query + (step / 4 * (QUERY(M) / 2) + step % 4 * 32) / 16;
+		const uint64_t b = tile + (step / 4 * HALF + step % 4 * 32) / 16;
+
+		if constexpr (N == TILE)
+			multiply_128_shared(acc, a, b, step > 0, Operand());
+		else
+			multiply_32_shared(acc, a, b, step > 0, Operand());
+	}
 	multiply_commit();
 }
 
+template <int N>
 static __device__ __forceinline__ void
-take_maxima(float best[2], const float acc[TILE / 2])
+take_maxima(float best[2], const float acc[N / 2])
 {
 	float other[2] = {fmaxf(acc[4], acc[5]), fmaxf(acc[6], acc[7])};
 
 	best[0] = fmaxf(best[0], fmaxf(acc[0], acc[1]));
 	best[1] = fmaxf(best[1], fmaxf(acc[2], acc[3]));
 #pragma unroll
-	for (int i = 8; i < TILE / 2; i += 8)
+	for (int i = 8; i < N / 2; i += 8)
 	{
 		best[0] = fmaxf(best[0], fmaxf(acc[i], acc[i + 1]));
 		best[1] = fmaxf(best[1], fmaxf(acc[i + 2], acc[i + 3]));
@@ -113,6 +122,27 @@ take_maxima(float best[2], const float acc[TILE / 2])
 	best[1] = fmaxf(best[1], other[1]);
 }
 
+/* All of a warpgroup's query tokens by a stage, then lets the stage be refilled. */
+template <class Operand, int M, int N>
+static __device__ __forceinline__ void
+take_stage(float best[M * 2], uint64_t query, uint64_t tile, uint64_t *empty)
+{
+	float acc[2][N / 2];
+
+	multiply_tile<Operand, M, N>(acc[0], query, tile);
+#pragma unroll
+	for (int m = 1; m < M; m++)
+	{
+		multiply_tile<Operand, M, N>(acc[m % 2], query + m * 128 * 128 / 16, tile);
+		multiply_wait<1>();
+		take_maxima<N>(best + (m - 1) * 2, acc[(m - 1) % 2]);
+	}
+	multiply_wait<0>();
+	if (threadIdx.x % MAXSIM_WARP == 0)
+		mbarrier_arrive(shared_address(empty));
+	take_maxima<N>(best + (M - 1) * 2, acc[(M - 1) % 2]);
+}
+
 /*
  * The warps' parts of a piece come together in the first warp.  A slot is free
  * again: the stage of this tile was refilled after the first warp had gone past the
@@ -120,7 +150,7 @@ take_maxima(float best[2], const float acc[TILE / 2])
  */
 template <int M>
 static __device__ __forceinline__ void
-finish_piece(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t block, uint32_t turn, float best[M][2],
+finish_piece(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t block, uint32_t turn, float best[M * 2],
 			 BlocksControl *control)
 {
 	typedef SumByRow<M, WARPS> Summer;
@@ -134,8 +164,7 @@ finish_piece(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t bloc
 		put_rows<M, WARPS>(maxima_of(launch, piece, block, M * 128), warp, best);
 	else
 	{
-		float part = Summer::part(launch.weights + (size_t) block * M * 128, warp, [&](int m, int half)
-								  { return best[m][half]; });
+		float part = Summer::part(launch.weights + (size_t) block * M * 128, warp, best);
 
 		if (lane == 0)
 			parts[warp] = part;
@@ -174,30 +203,21 @@ multiply_range(const MaxsimLaunch &launch, uint32_t range, uint32_t block, uint3
 	for (uint32_t number = launch.ranges[range]; number < end; number++, turn++)
 	{
 		const MaxsimPiece piece = launch.pieces[number];
-		float best[M][2];
+		float best[M * 2];
 
 #pragma unroll
-		for (int m = 0; m < M; m++)
-			best[m][0] = best[m][1] = -INFINITY;
+		for (int i = 0; i < M * 2; i++)
+			best[i] = -INFINITY;
 		for (uint32_t first = 0; first < piece.ntokens; first += TILE, tile++)
 		{
 			const uint32_t stage = tile % STAGES;
 			const uint64_t b = describe_rows(memory + QUERY(M) + stage * STAGE);
-			float acc[2][TILE / 2];
 
 			mbarrier_wait(shared_address(&control->full[stage]), tile / STAGES % 2);
-			multiply_tile<Operand, M>(acc[0], query, b);
-#pragma unroll
-			for (int m = 1; m < M; m++)
-			{
-				multiply_tile<Operand, M>(acc[m % 2], query + m * 128 * 128 / 16, b);
-				multiply_wait<1>();
-				take_maxima(best[m - 1], acc[(m - 1) % 2]);
-			}
-			multiply_wait<0>();
-			if (threadIdx.x % MAXSIM_WARP == 0)
-				mbarrier_arrive(shared_address(&control->empty[stage]));
-			take_maxima(best[M - 1], acc[(M - 1) % 2]);
+			if (piece.ntokens - first > SHORT_TILE)
+				take_stage<Operand, M, TILE>(best, query, b, &control->empty[stage]);
+			else
+				take_stage<Operand, M, SHORT_TILE>(best, query, b, &control->empty[stage]);
 		}
 		finish_piece<M>(launch, piece, block, turn, best, control);
 	}
@@ -232,7 +252,7 @@ __launch_bounds__(THREADS, 1)
 		mbarrier_expect(barrier, QUERY(M));
 		for (int m = 0; m < M; m++)
 			copy_bulk(shared_address(memory) + QUERY(m), (const char *) launch.image + (size_t) block * QUERY(M) + QUERY(m),
-					  QUERY(1), barrier, cache_policy(false));
+					  QUERY(1), barrier, 0);
 	}
 	__syncthreads();
 	if (threadIdx.x < MAXSIM_WARPGROUP)

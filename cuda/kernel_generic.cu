@@ -120,23 +120,30 @@ __launch_bounds__(THREADS)
 		best[m][0] = best[m][1] = -INFINITY;
 	for (uint32_t first = 0; first < piece.ntokens; first += TILE)
 	{
-		float acc[SIXTEENS][2][4] = {};
+		float sums[SIXTEENS][2][4] = {};
 
 		for (uint32_t from = 0; from < launch.dim; from += DEPTH)
 		{
+			float acc[SIXTEENS][2][4] = {};
+
 			__syncthreads();
 			load_query<planes>(memory, launch, from);
 			load_document<planes>(memory, launch, piece, first, from);
 			__syncthreads();
 			multiply<Operand, planes>(acc, memory, Operand());
+
+			/* the tensor cores cut off what they add, so they add but a little */
+#pragma unroll
+			for (int i = 0; i < SIXTEENS * 2 * 4; i++)
+				sums[i / 8][i / 4 % 2][i % 4] += acc[i / 8][i / 4 % 2][i % 4];
 		}
 #pragma unroll
 		for (int m = 0; m < SIXTEENS; m++)
 #pragma unroll
 			for (int n = 0; n < 2; n++)
 			{
-				best[m][0] = fmaxf(best[m][0], fmaxf(acc[m][n][0], acc[m][n][1]));
-				best[m][1] = fmaxf(best[m][1], fmaxf(acc[m][n][2], acc[m][n][3]));
+				best[m][0] = fmaxf(best[m][0], fmaxf(sums[m][n][0], sums[m][n][1]));
+				best[m][1] = fmaxf(best[m][1], fmaxf(sums[m][n][2], sums[m][n][3]));
 			}
 	}
 #pragma unroll

@@ -81,7 +81,7 @@ struct MmaSource
 	uint32_t ntokens;
 	uint32_t ring;     /* shared address */
 	uint32_t barriers; /* shared address of the group's */
-	uint64_t policy;
+	uint64_t policy;   /* see cache_policy() */
 };
 
 template <class S>

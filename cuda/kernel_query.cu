@@ -1,7 +1,6 @@
 /*
  * kernel_query.cu
- *		Lays a query out as each kernel family wants it, and moves documents to where
- *		their rows are aligned.
+ *		Lays a query out as each kernel family wants it.
  *
  * A query is rounded to the documents' format; for f32 it becomes three planes of
  * bf16 (split_pair).  Whoever calls has checked that it fits.  All layouts come in
@@ -163,31 +162,5 @@ maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat format, const floa
 	QueryLaunch launch = {tokens, weights, (uint32_t *) image, padded_weights, ntokens, dim, padded, plan->block_tokens, depth, plan->family, format};
 
 	maxsim_query_layout<<<(unsigned) ((pairs + THREADS - 1) / THREADS), THREADS, 0, stream>>>(launch);
-	return cudaGetLastError();
-}
-
-/* Where a move begins, only its target is known to be aligned. */
-static __global__ void
-maxsim_move(const MaxsimMove *moves)
-{
-	const MaxsimMove move = moves[blockIdx.x];
-	const uint64_t stride = (uint64_t) gridDim.y * THREADS;
-	uint64_t at = (uint64_t) blockIdx.y * THREADS + threadIdx.x;
-
-	if (move.from % 4 == 0 && move.size % 4 == 0)
-		for (; at < move.size / 4; at += stride)
-			((uint32_t *) move.to)[at] = ((const uint32_t *) move.from)[at];
-	else if (move.from % 2 == 0 && move.size % 2 == 0)
-		for (; at < move.size / 2; at += stride)
-			((uint16_t *) move.to)[at] = ((const uint16_t *) move.from)[at];
-	else
-		for (; at < move.size; at += stride)
-			((uint8_t *) move.to)[at] = ((const uint8_t *) move.from)[at];
-}
-
-cudaError_t
-maxsim_launch_move(const MaxsimMove *moves, uint32_t nmoves, cudaStream_t stream)
-{
-	maxsim_move<<<dim3(nmoves, 8), THREADS, 0, stream>>>(moves);
 	return cudaGetLastError();
 }

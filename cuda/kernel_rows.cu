@@ -24,36 +24,48 @@
 
 #if MAXSIM_HAS_WGMMA
 
+/* The pieces of a block: a range, or one and every so many after it. */
+struct RowsShare
+{
+	uint32_t begin;
+	uint32_t end;
+	uint32_t step;
+};
+
 /* What is to be fetched next. */
 struct RowsCursor
 {
-	MaxsimPiece piece;
+	uint64_t address;
+	uint32_t ntokens;
 	uint32_t number; /* of the piece */
 	uint32_t first;  /* token of the next tile */
 };
 
 /* Fetches the cursor's tile into a stage, if there is one, and moves on. */
 static __device__ __forceinline__ void
-fetch_tile(const MaxsimLaunch &launch, RowsCursor &cursor, uint32_t stage)
+fetch_tile(const MaxsimLaunch &launch, const RowsShare &share, RowsCursor &cursor, uint32_t stage)
 {
 	const uint32_t unit = threadIdx.x % 16;
 	const uint32_t row = threadIdx.x / 16;
 
-	if (cursor.number < launch.npieces)
+	if (cursor.number < share.end)
 	{
-		const char *from = (const char *) cursor.piece.address + unit * 16;
+		const char *from = (const char *) cursor.address + unit * 16;
 		const uint32_t to = stage + unit / 8 * HALF + place_unit(row, unit % 8);
 
 #pragma unroll
 		for (int i = 0; i < TILE / 8; i++)
-			copy_16(to + i * 1024, from + (size_t) min(cursor.first + row + i * 8, cursor.piece.ntokens - 1) * ROW);
+			copy_16(to + i * 1024, from + (size_t) min(cursor.first + row + i * 8, cursor.ntokens - 1) * ROW);
 		cursor.first += TILE;
-		if (cursor.first >= cursor.piece.ntokens)
+		if (cursor.first >= cursor.ntokens)
 		{
 			cursor.first = 0;
-			cursor.number += gridDim.x;
-			if (cursor.number < launch.npieces)
-				cursor.piece = launch.pieces[cursor.number];
+			cursor.number += share.step;
+			if (cursor.number < share.end)
+			{
+				cursor.address = launch.pieces[cursor.number].address;
+				cursor.ntokens = launch.pieces[cursor.number].ntokens;
+			}
 		}
 	}
 	copy_commit();
@@ -61,22 +73,22 @@ fetch_tile(const MaxsimLaunch &launch, RowsCursor &cursor, uint32_t stage)
 
 template <int M>
 static __device__ __forceinline__ void
-take_maxima(float best[M][2], const float acc[M][TILE / 2])
+take_maxima(float best[M * 2], const float acc[M][TILE / 2])
 {
 #pragma unroll
 	for (int m = 0; m < M; m++)
 #pragma unroll
 		for (int i = 0; i < TILE / 2; i += 4)
 		{
-			best[m][0] = fmaxf(best[m][0], fmaxf(acc[m][i], acc[m][i + 1]));
-			best[m][1] = fmaxf(best[m][1], fmaxf(acc[m][i + 2], acc[m][i + 3]));
+			best[m * 2] = fmaxf(best[m * 2], fmaxf(acc[m][i], acc[m][i + 1]));
+			best[m * 2 + 1] = fmaxf(best[m * 2 + 1], fmaxf(acc[m][i + 2], acc[m][i + 3]));
 		}
 }
 
 /* The score of a piece, or what this block has of it.  parts is not in use. */
 template <int M>
 static __device__ __forceinline__ void
-finish_piece(const MaxsimLaunch &launch, const MaxsimPiece &piece, float best[M][2], float *parts)
+finish_piece(const MaxsimLaunch &launch, const MaxsimPiece &piece, float best[M * 2], float *parts)
 {
 	typedef SumByRow<M, WARPS> Summer;
 	const int warp = threadIdx.x / MAXSIM_WARP;
@@ -90,8 +102,7 @@ finish_piece(const MaxsimLaunch &launch, const MaxsimPiece &piece, float best[M]
 			finish_cut<Summer, M * 64>(launch, piece);
 		return;
 	}
-	parts[warp] = Summer::part(launch.weights, warp, [&](int m, int half)
-							   { return best[m][half]; });
+	parts[warp] = Summer::part(launch.weights, warp, best);
 	__syncthreads();
 	if (warp == 0)
 		finish_whole<Summer, M * 64>(launch, piece, 0, parts[0] + parts[1] + parts[2] + parts[3]);
@@ -112,24 +123,28 @@ __launch_bounds__(MAXSIM_WARPGROUP, BLOCKS_PER_PROCESSOR)
 	uint4 query[STEPS][M];
 	uint32_t tile = 0;
 	uint32_t turn = 0;
-	RowsCursor cursor = {launch.pieces[blockIdx.x], blockIdx.x, 0};
+	RowsShare share = {blockIdx.x, launch.npieces, gridDim.x};
+
+	if (launch.nranges > 0)
+		share = {launch.ranges[blockIdx.x], launch.ranges[blockIdx.x + 1], 1};
+	RowsCursor cursor = {launch.pieces[share.begin].address, launch.pieces[share.begin].ntokens, share.begin, 0};
 
 	for (int i = 0; i < STAGES - 1; i++)
-		fetch_tile(launch, cursor, stages + i * STAGE);
+		fetch_tile(launch, share, cursor, stages + i * STAGE);
 #pragma unroll
 	for (int step = 0; step < STEPS; step++)
 #pragma unroll
 		for (int m = 0; m < M; m++)
 			query[step][m] = __ldg(image + (step * M + m) * MAXSIM_WARPGROUP);
 
-	for (uint32_t number = blockIdx.x; number < launch.npieces; number += gridDim.x, turn++)
+	for (uint32_t number = share.begin; number < share.end; number += share.step, turn++)
 	{
 		const MaxsimPiece piece = launch.pieces[number];
-		float best[M][2];
+		float best[M * 2];
 
 #pragma unroll
-		for (int m = 0; m < M; m++)
-			best[m][0] = best[m][1] = -INFINITY;
+		for (int i = 0; i < M * 2; i++)
+			best[i] = -INFINITY;
 		for (uint32_t first = 0; first < piece.ntokens; first += TILE, tile++)
 		{
 			const uint32_t stage = stages + tile % STAGES * STAGE;
@@ -148,7 +163,7 @@ __launch_bounds__(MAXSIM_WARPGROUP, BLOCKS_PER_PROCESSOR)
 			multiply_commit();
 
 			/* into the stage before: all warps were done with it at the barrier */
-			fetch_tile(launch, cursor, stages + (tile + STAGES - 1) % STAGES * STAGE);
+			fetch_tile(launch, share, cursor, stages + (tile + STAGES - 1) % STAGES * STAGE);
 			multiply_wait<0>();
 			take_maxima<M>(best, acc);
 		}
@@ -167,7 +182,7 @@ launch_rows(const MaxsimLaunch *launch, cudaStream_t stream)
 
 	if (launch == NULL)
 		return cudaFuncSetAttribute(maxsim_rows_sm90a<Operand, M>, cudaFuncAttributeMaxDynamicSharedMemorySize, size);
-	grid = launch->grid > 0 ? launch->grid : launch->npieces;
+	grid = launch->nranges > 0 ? launch->nranges : launch->npieces;
 	maxsim_rows_sm90a<Operand, M><<<grid, MAXSIM_WARPGROUP, size, stream>>>(*launch);
 	return cudaGetLastError();
 }

@@ -26,7 +26,6 @@ typedef struct MaxsimLaunch
 	uint32_t npieces;
 	uint32_t nranges;
 	uint32_t nblocks;
-	uint32_t grid;
 	uint32_t cluster;
 	uint32_t dim;
 	bool evict_first;
@@ -61,7 +60,7 @@ extern cudaError_t maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat
 									   const float *weights, uint32_t ntokens, uint32_t dim, void *image,
 									   float *padded_weights, cudaStream_t stream);
 
-/* A document to be copied to where its rows are aligned. */
+/* A document to be copied to GPU memory, to a multiple of 16 bytes. */
 typedef struct MaxsimMove
 {
 	uint64_t from;

@@ -24,8 +24,8 @@
 #define CLUSTER_DOCUMENTS_PER_PROCESSOR 1
 #define CLUSTER_TOKENS 48
 
-/* With documents this short on average, a block goes from one to the next. */
-#define PERSISTENT_TOKENS 512
+/* Ranges of fewer tokens are not worth a block, for MAXSIM_FAMILY_ROWS. */
+#define SMALLEST_RANGE 256
 
 /* What a document costs a block beside its tokens, in tokens. */
 #define DOCUMENT_COST 24
@@ -139,28 +139,41 @@ maxsim_plan_query(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t 
 	return plan->nblocks <= 65535 && dim <= 1u << 24;
 }
 
-static uint32_t
-blocks_per_processor(const MaxsimQueryPlan *query)
-{
-	return query->family == MAXSIM_FAMILY_ROWS ? ROWS_PER_PROCESSOR : BLOCKS_PER_PROCESSOR;
-}
-
-/* Ranges for MAXSIM_FAMILY_BLOCKS: the blocks of threads that share a query block. */
+/* The most ranges: blocks of threads that are resident for one query block. */
 static uint32_t
 ranges_for(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query)
 {
 	uint32_t n = device->processors / query->nblocks;
 
+	if (query->family == MAXSIM_FAMILY_ROWS)
+		return device->processors * ROWS_PER_PROCESSOR;
 	return n > 0 ? n : 1;
+}
+
+/* Ranges of equal work for the blocks that the device holds. */
+static void
+plan_ranges(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, const uint32_t *lengths,
+			uint32_t ndocuments, MaxsimBatchPlan *plan)
+{
+	const uint32_t tile = query->tile_tokens;
+	uint64_t least = query->family == MAXSIM_FAMILY_ROWS ? SMALLEST_RANGE : tile;
+	uint64_t cost = 0;
+	uint32_t i;
+
+	for (i = 0; i < ndocuments; i++)
+		cost += lengths[i] > 0 ? ((uint64_t) lengths[i] + tile - 1) / tile * tile + DOCUMENT_COST : 0;
+	plan->nranges = ranges_for(device, query);
+	cost = cost / plan->nranges + 1 + DOCUMENT_COST; /* a cut makes a piece more */
+	least += DOCUMENT_COST;
+	plan->cut = smaller(cost < least ? least : cost, 1u << 31);
 }
 
 void
 maxsim_plan_batch(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, uint32_t row_size,
 				  const uint32_t *lengths, uint32_t ndocuments, MaxsimBatchPlan *plan)
 {
-	const uint64_t slots = (uint64_t) device->processors * blocks_per_processor(query);
+	const uint64_t slots = (uint64_t) device->processors * BLOCKS_PER_PROCESSOR;
 	uint64_t total = 0;
-	uint64_t cost = 0;
 	uint64_t cut;
 	uint32_t longest = 0;
 	uint32_t i;
@@ -169,20 +182,13 @@ maxsim_plan_batch(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, 
 	for (i = 0; i < ndocuments; i++)
 	{
 		total += lengths[i];
-		cost += lengths[i] > 0 ? round_up(lengths[i], query->tile_tokens) + DOCUMENT_COST : 0;
 		longest = lengths[i] > longest ? lengths[i] : longest;
 	}
 	plan->cluster = 1;
 	plan->evict_first = query->nblocks == 1 && total * row_size < EVICT_FIRST_BYTES;
-	if (query->family == MAXSIM_FAMILY_BLOCKS)
+	if (query->family == MAXSIM_FAMILY_BLOCKS || query->family == MAXSIM_FAMILY_ROWS)
 	{
-		uint64_t ranges = ranges_for(device, query);
-		uint64_t least = query->tile_tokens + DOCUMENT_COST;
-
-		/* the work of a range, room for a tile at least */
-		cost = cost / ranges + 1;
-		plan->cut = smaller(cost < least ? least : cost, 1u << 31);
-		plan->nranges = (uint32_t) ranges;
+		plan_ranges(device, query, lengths, ndocuments, plan);
 		return;
 	}
 
@@ -199,8 +205,6 @@ maxsim_plan_batch(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, 
 		cut *= CLUSTER;
 	}
 	plan->cut = smaller(round_up(cut, query->tile_tokens), 1u << 31);
-	if (query->family == MAXSIM_FAMILY_ROWS && ndocuments > slots && total < (uint64_t) PERSISTENT_TOKENS * ndocuments)
-		plan->grid = (uint32_t) slots;
 }
 
 /* Numbers of the documents, longest first to within LENGTH_STEP tokens; ties in order. */
@@ -267,7 +271,7 @@ cut_at_ranges(MaxsimPiece *pieces, MaxsimPiece whole, Ranges *ranges, uint32_t n
 		if (cost > ranges->room + tile / 2 && ranges->n < ranges->limit)
 		{
 			size = (ranges->room - DOCUMENT_COST) / tile * tile;
-			cost = ranges->room;
+			cost = size + DOCUMENT_COST;
 		}
 		pieces[i] = whole;
 		pieces[i].address += begin * row_size;
@@ -299,11 +303,16 @@ maxsim_plan_pieces(MaxsimBatchPlan *plan, const MaxsimQueryPlan *query, uint32_t
 
 		if (whole.ntokens == 0)
 			continue;
-		if (plan->nranges > 0)
+		if (plan->nranges == 0 && whole.ntokens <= plan->cut)
+		{
+			here[0] = whole;
+			n = 1;
+		}
+		else if (plan->nranges > 0)
 			n = cut_at_ranges(here, whole, &state, plan->npieces, query->tile_tokens, row_size);
 		else
 			n = cut_evenly(here, whole, plan->cut, query->tile_tokens, row_size);
-		for (j = 0; j < n; j++)
+		for (j = 0; j < n && n > 1; j++)
 			here[j].npieces = n;
 		plan->npieces += n;
 		plan->nslots++;
@@ -325,5 +334,5 @@ maxsim_plan_most_pieces(const MaxsimPlanDevice *device, uint32_t ndocuments)
 uint32_t
 maxsim_plan_most_ranges(const MaxsimPlanDevice *device)
 {
-	return device->processors + 1;
+	return device->processors * ROWS_PER_PROCESSOR + 1;
 }

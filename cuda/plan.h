@@ -63,7 +63,6 @@ extern "C"
 	{
 		uint32_t cut;     /* most document tokens of a piece */
 		uint32_t cluster; /* blocks of threads that share a piece */
-		uint32_t grid;    /* resident blocks that take pieces in turn; 0: one a piece */
 		uint32_t nranges; /* of pieces, each for a block; 0: not in ranges */
 		bool evict_first; /* documents should not stay in the second-level cache */
 

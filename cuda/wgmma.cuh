@@ -99,6 +99,36 @@ multiply_64_registers(float acc[32], const uint4 &a, uint64_t b, bool add, __nv_
 }
 
 __device__ __forceinline__ void
+multiply_32_shared(float acc[16], uint64_t a, uint64_t b, bool add, __half)
+{
+	asm volatile("{\n"
+				 ".reg .pred add;\n"
+				 "setp.ne.b32 add, %18, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+				 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+				 "%16, %17, add, 1, 1, 0, 0;\n"
+				 "}"
+				 : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]), "+f"(acc[7]),
+				   "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]), "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15])
+				 : "l"(a), "l"(b), "r"((int) add));
+}
+
+__device__ __forceinline__ void
+multiply_32_shared(float acc[16], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
+{
+	asm volatile("{\n"
+				 ".reg .pred add;\n"
+				 "setp.ne.b32 add, %18, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+				 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+				 "%16, %17, add, 1, 1, 0, 0;\n"
+				 "}"
+				 : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]), "+f"(acc[7]),
+				   "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]), "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15])
+				 : "l"(a), "l"(b), "r"((int) add));
+}
+
+__device__ __forceinline__ void
 multiply_128_shared(float acc[64], uint64_t a, uint64_t b, bool add, __half)
 {
 	asm volatile("{\n"

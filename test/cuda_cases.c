@@ -77,7 +77,9 @@ test_ragged(void)
 		for (i = 0; i < LENGTHOF(dims); i++)
 		{
 			const uint32_t longest = dims[i] > 500 || quick ? 40 : 300;
-			Batch batch = make_batch(quick ? 200 : 2000, 0, longest, dims[i] * maxsim_element_size(format), size);
+			Batch batch = make_batch(few ? 20 : quick ? 200
+													  : 2000,
+									 0, longest, dims[i] * maxsim_element_size(format), size);
 			MaxsimQuery query;
 
 			make_query(&query, queries[i], dims[i], format, false, false);
@@ -113,7 +115,8 @@ test_repeated(void)
 		uint32_t dim;
 		uint32_t longest;
 	} shapes[] = {{MAXSIM_F16, 32, 128, 300}, {MAXSIM_BF16, 20, 128, 60}, {MAXSIM_F16, 32, 64, 200}, {MAXSIM_F16, 32, 96, 200}, {MAXSIM_F16, 32, 256, 100}, {MAXSIM_F16, 40, 320, 100}, {MAXSIM_BF16, 32, 1024, 50}, {MAXSIM_F16, 64, 128, 300}, {MAXSIM_F16, 128, 128, 300}, {MAXSIM_F16, 512, 128, 300}, {MAXSIM_F16, 1024, 128, 300}, {MAXSIM_F32, 32, 128, 200}, {MAXSIM_F32, 32, 1024, 50}};
-	const int rounds = quick ? 3 : 400;
+	const int rounds = few ? 1 : quick ? 3
+									   : 400;
 	const size_t large = ARENA_SIZE / 2; /* above any second-level cache */
 	int i;
 	int round;
@@ -123,7 +126,9 @@ test_repeated(void)
 	{
 		const size_t row_size = shapes[i].dim * maxsim_element_size(shapes[i].format);
 		size_t size = fill_arena(shapes[i].format);
-		Batch batch = make_batch(quick ? 40 : 600, 1, shapes[i].longest, row_size, size);
+		Batch batch = make_batch(few ? 20 : quick ? 40
+												  : 600,
+								 1, shapes[i].longest, row_size, size);
 		float *again = allocate(batch.n * sizeof(float));
 		MaxsimCudaDocument flush[64];
 		float ignored[64];
@@ -171,7 +176,9 @@ work(void *arg)
 	int round;
 	uint32_t j;
 
-	for (round = 0; round < (quick ? 3 : 200); round++)
+	for (round = 0; round < (few ? 1 : quick ? 3
+											 : 200);
+		 round++)
 	{
 		(void) set_query(worker->lane, &worker->query, MAXSIM_F16, "concurrent");
 		(void) score(worker->lane, worker->batch.documents, worker->batch.n, worker->again, "concurrent");
@@ -194,13 +201,13 @@ test_lanes(void)
 	{
 		Worker *worker = workers + i;
 
-		worker->batch = make_batch(100, 0, quick ? 40 : 400, 256, size);
+		worker->batch = make_batch(few ? 10 : 100, 0, quick ? 40 : 400, 256, size);
 		worker->again = allocate(100 * sizeof(float));
 		worker->wrong = 0;
 		make_query(&worker->query, queries[i], 128, MAXSIM_F16, false, true);
 		if (!expect(maxsim_cuda_lane_open(device, &worker->lane, message), MAXSIM_CUDA_OK, "lane", message) ||
 			!set_query(worker->lane, &worker->query, MAXSIM_F16, "lane") ||
-			!score(worker->lane, worker->batch.documents, 100, worker->batch.scores, "lane"))
+			!score(worker->lane, worker->batch.documents, worker->batch.n, worker->batch.scores, "lane"))
 			return;
 	}
 	for (i = 0; i < NTHREADS; i++)

@@ -15,6 +15,7 @@
 extern MaxsimCudaDevice *device;
 extern MaxsimCudaLane *lane;
 extern bool quick;
+extern bool few; /* and quick */
 extern const char *const format_names[MAXSIM_NFORMATS];
 extern char *arena;         /* host, registered */
 extern uint64_t host_arena; /* as the device sees it */

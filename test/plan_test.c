@@ -166,6 +166,25 @@ covers(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t row_size, uint3
 	return slots == plan->nslots && slots == seen && maxima == plan->nmaxima;
 }
 
+/* No range has much more than its share. */
+static bool
+balanced(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t tile)
+{
+	uint32_t i;
+	uint32_t j;
+
+	for (i = 0; i < plan->nranges && plan->nranges > 1; i++)
+	{
+		uint64_t work = 0;
+
+		for (j = batch->ranges[i]; j < batch->ranges[i + 1]; j++)
+			work += batch->pieces[j].ntokens;
+		if (work > (uint64_t) plan->cut + 3 * tile)
+			return false;
+	}
+	return true;
+}
+
 static void
 check_batch(const MaxsimPlanDevice *device, Batch *batch, MaxsimFormat format, uint32_t ntokens, uint32_t dim)
 {
@@ -186,7 +205,7 @@ check_batch(const MaxsimPlanDevice *device, Batch *batch, MaxsimFormat format, u
 		good = good && batch->ranges[i] < batch->ranges[i + 1];
 	if (plan.nranges > 0)
 		good = good && batch->ranges[0] == 0 && batch->ranges[plan.nranges] == plan.npieces;
-	check(good, "%d.%d format %d query %u dim %u, %u documents: %u pieces, %u slots, %u ranges", device->major,
+	check(good && balanced(batch, &plan, query.tile_tokens), "%d.%d format %d query %u dim %u, %u documents: %u pieces, %u slots, %u ranges", device->major,
 		  device->minor, format, ntokens, dim, batch->ndocuments, plan.npieces, plan.nslots, plan.nranges);
 }
 
