@@ -2,7 +2,7 @@
  * cuda_bench.cu
  *		Times of the CUDA kernels beside a plain read of the same documents.
  *
- *		cuda_bench [--evict 0|1] [--cluster n] [--ranges 0] [--cut n] [--rounds n] [name ...]
+ *		cuda_bench [--evict 0|1] [--cluster n] [--cut n] [--rounds n] [name ...]
  *
  * One launch between two events, the median of 50.  "flush": 256 MB are written
  * before each launch, so that the second-level cache is full of what must be written
@@ -91,7 +91,6 @@ static const Row rows[] = {
 
 static long evict = -1;
 static long cluster = -1;
-static long ranged = -1;
 static long cut = -1;
 static int rounds = 50;
 static MaxsimPlanDevice device;
@@ -299,11 +298,6 @@ prepare(const Row &row, char *arena, Work &work)
 	maxsim_plan_batch(&device, &work.query, work.row_size, work.lengths.data(), n, &work.batch);
 	work.batch.evict_first = evict >= 0 ? evict != 0 : work.batch.evict_first;
 	work.batch.cluster = cluster >= 0 && work.query.family == MAXSIM_FAMILY_MMA ? (uint32_t) cluster : work.batch.cluster;
-	if (ranged == 0 && work.query.family == MAXSIM_FAMILY_ROWS)
-	{
-		work.batch.nranges = 0;
-		work.batch.cut = 1u << 20;
-	}
 	work.batch.cut = cut >= 0 && work.batch.nranges == 0 ? (uint32_t) cut : work.batch.cut;
 	maxsim_plan_pieces(&work.batch, &work.query, work.row_size, addresses.data(), work.lengths.data(), n, order.data(),
 					   pieces.data(), ranges.data());
@@ -475,7 +469,7 @@ main(int argc, char **argv)
 	long n = rounds;
 
 	while (option("--evict", &argc, &argv, &evict) || option("--cluster", &argc, &argv, &cluster) ||
-		   option("--ranges", &argc, &argv, &ranged) || option("--cut", &argc, &argv, &cut) ||
+		   option("--cut", &argc, &argv, &cut) ||
 		   option("--rounds", &argc, &argv, &n))
 		rounds = (int) n;
 	CHECK(cudaGetDeviceProperties(&properties, 0));

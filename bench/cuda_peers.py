@@ -1,6 +1,6 @@
 """Times of other MaxSim kernels for GPUs on the rows of cuda_bench.cu.
 
-    python3 bench/cuda_peers.py
+    python3 bench/cuda_peers.py [name ...]
 
 Needs torch with a GPU, and of the packages flash-maxsim and late-interaction-kernels
 what is to be timed.  As cuda_bench does: one call between two events, 256 MB written
@@ -10,6 +10,7 @@ of each package's entries for that layout.
 """
 
 import statistics
+import sys
 
 import torch
 
@@ -96,6 +97,8 @@ def main():
     scratch = torch.empty(192 << 20, device="cuda")
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     for row in ROWS:
+        if len(sys.argv) > 1 and row[0] not in sys.argv[1:]:
+            continue
         query = torch.randn(row[2], 128, device="cuda", dtype=torch.float16)
         for name, call in entries(query, lengths_of(row, generator)).items():
             try:

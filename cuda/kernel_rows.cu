@@ -24,49 +24,48 @@
 
 #if MAXSIM_HAS_WGMMA
 
-/* The pieces of a block: a range, or one and every so many after it. */
-struct RowsShare
-{
-	uint32_t begin;
-	uint32_t end;
-	uint32_t step;
-};
-
-/* What is to be fetched next. */
+/* What is to be fetched next, of a range of pieces. */
 struct RowsCursor
 {
-	uint64_t address;
-	uint32_t ntokens;
-	uint32_t number; /* of the piece */
-	uint32_t first;  /* token of the next tile */
+	const char *from; /* this thread's part of the next tile's first token */
+	uint32_t left;    /* tokens of the piece, from there on */
+	uint32_t number;  /* of the piece */
+	uint32_t end;     /* of the range */
 };
+
+static __device__ __forceinline__ void
+next_piece(const MaxsimLaunch &launch, RowsCursor &cursor)
+{
+	if (cursor.number < cursor.end)
+	{
+		cursor.from = (const char *) launch.pieces[cursor.number].address + threadIdx.x * 16;
+		cursor.left = launch.pieces[cursor.number].ntokens;
+	}
+}
 
 /* Fetches the cursor's tile into a stage, if there is one, and moves on. */
 static __device__ __forceinline__ void
-fetch_tile(const MaxsimLaunch &launch, const RowsShare &share, RowsCursor &cursor, uint32_t stage)
+fetch_tile(const MaxsimLaunch &launch, RowsCursor &cursor, uint32_t stage)
 {
-	const uint32_t unit = threadIdx.x % 16;
 	const uint32_t row = threadIdx.x / 16;
+	const uint32_t to = stage + threadIdx.x % 16 / 8 * HALF + place_unit(row, threadIdx.x % 8);
 
-	if (cursor.number < share.end)
+	if (cursor.number < cursor.end && cursor.left > TILE)
 	{
-		const char *from = (const char *) cursor.address + unit * 16;
-		const uint32_t to = stage + unit / 8 * HALF + place_unit(row, unit % 8);
-
 #pragma unroll
 		for (int i = 0; i < TILE / 8; i++)
-			copy_16(to + i * 1024, from + (size_t) min(cursor.first + row + i * 8, cursor.ntokens - 1) * ROW);
-		cursor.first += TILE;
-		if (cursor.first >= cursor.ntokens)
-		{
-			cursor.first = 0;
-			cursor.number += share.step;
-			if (cursor.number < share.end)
-			{
-				cursor.address = launch.pieces[cursor.number].address;
-				cursor.ntokens = launch.pieces[cursor.number].ntokens;
-			}
-		}
+			copy_16(to + i * 1024, cursor.from + i * 8 * ROW);
+		cursor.from += TILE * ROW;
+		cursor.left -= TILE;
+	}
+	else if (cursor.number < cursor.end)
+	{
+		/* beyond the last token that one */
+#pragma unroll
+		for (int i = 0; i < TILE / 8; i++)
+			copy_16(to + i * 1024, cursor.from + ((int) min(row + i * 8, cursor.left - 1) - (int) row) * ROW);
+		cursor.number++;
+		next_piece(launch, cursor);
 	}
 	copy_commit();
 }
@@ -85,27 +84,45 @@ take_maxima(float best[M * 2], const float acc[M][TILE / 2])
 		}
 }
 
-/* The score of a piece, or what this block has of it.  parts is not in use. */
+/*
+ * The score of a piece; of one that is cut the maxima, to be added up at the end.
+ * parts is not in use.
+ */
 template <int M>
 static __device__ __forceinline__ void
-finish_piece(const MaxsimLaunch &launch, const MaxsimPiece &piece, float best[M * 2], float *parts)
+finish_piece(const MaxsimLaunch &launch, uint32_t number, float best[M * 2], float *parts)
 {
 	typedef SumByRow<M, WARPS> Summer;
+	const MaxsimPiece piece = launch.pieces[number];
 	const int warp = threadIdx.x / MAXSIM_WARP;
 
 	join_lanes<M>(best);
 	if (is_cut(piece))
 	{
 		put_rows<M, WARPS>(maxima_of(launch, piece, 0, M * 64), warp, best);
-		__syncthreads();
-		if (warp == 0)
-			finish_cut<Summer, M * 64>(launch, piece);
 		return;
 	}
 	parts[warp] = Summer::part(launch.weights, warp, best);
 	__syncthreads();
 	if (warp == 0)
 		finish_whole<Summer, M * 64>(launch, piece, 0, parts[0] + parts[1] + parts[2] + parts[3]);
+}
+
+/* Only the first and the last piece of a range can be cut: a warp for each. */
+template <int M>
+static __device__ __forceinline__ void
+finish_range(const MaxsimLaunch &launch, uint32_t first, uint32_t last)
+{
+	const uint32_t warp = threadIdx.x / MAXSIM_WARP;
+
+	__syncthreads();
+	if (warp == 0 || (warp == 1 && first != last))
+	{
+		const MaxsimPiece piece = launch.pieces[warp == 0 ? first : last];
+
+		if (is_cut(piece))
+			finish_cut<SumByRow<M, WARPS>, M * 64>(launch, piece);
+	}
 }
 
 #endif
@@ -121,31 +138,30 @@ __launch_bounds__(MAXSIM_WARPGROUP, BLOCKS_PER_PROCESSOR)
 	const uint32_t stages = shared_address(memory);
 	const uint4 *image = (const uint4 *) launch.image + threadIdx.x;
 	uint4 query[STEPS][M];
+	const uint32_t first_piece = launch.ranges[blockIdx.x];
+	RowsCursor cursor = {NULL, 0, first_piece, launch.ranges[blockIdx.x + 1]};
 	uint32_t tile = 0;
-	uint32_t turn = 0;
-	RowsShare share = {blockIdx.x, launch.npieces, gridDim.x};
 
-	if (launch.nranges > 0)
-		share = {launch.ranges[blockIdx.x], launch.ranges[blockIdx.x + 1], 1};
-	RowsCursor cursor = {launch.pieces[share.begin].address, launch.pieces[share.begin].ntokens, share.begin, 0};
-
+	next_piece(launch, cursor);
 	for (int i = 0; i < STAGES - 1; i++)
-		fetch_tile(launch, share, cursor, stages + i * STAGE);
+		fetch_tile(launch, cursor, stages + i * STAGE);
 #pragma unroll
 	for (int step = 0; step < STEPS; step++)
 #pragma unroll
 		for (int m = 0; m < M; m++)
 			query[step][m] = __ldg(image + (step * M + m) * MAXSIM_WARPGROUP);
 
-	for (uint32_t number = share.begin; number < share.end; number += share.step, turn++)
+	const uint32_t end = cursor.end;
+
+	for (uint32_t number = first_piece; number < end; number++)
 	{
-		const MaxsimPiece piece = launch.pieces[number];
+		const uint32_t ntokens = launch.pieces[number].ntokens;
 		float best[M * 2];
 
 #pragma unroll
 		for (int i = 0; i < M * 2; i++)
 			best[i] = -INFINITY;
-		for (uint32_t first = 0; first < piece.ntokens; first += TILE, tile++)
+		for (uint32_t first = 0; first < ntokens; first += TILE, tile++)
 		{
 			const uint32_t stage = stages + tile % STAGES * STAGE;
 			const uint64_t b = describe_rows(stage);
@@ -163,12 +179,13 @@ __launch_bounds__(MAXSIM_WARPGROUP, BLOCKS_PER_PROCESSOR)
 			multiply_commit();
 
 			/* into the stage before: all warps were done with it at the barrier */
-			fetch_tile(launch, share, cursor, stages + (tile + STAGES - 1) % STAGES * STAGE);
+			fetch_tile(launch, cursor, stages + (tile + STAGES - 1) % STAGES * STAGE);
 			multiply_wait<0>();
 			take_maxima<M>(best, acc);
 		}
-		finish_piece<M>(launch, piece, best, parts[turn % 2]);
+		finish_piece<M>(launch, number, best, parts[number % 2]);
 	}
+	finish_range<M>(launch, first_piece, end - 1);
 	copy_wait<0>();
 #endif
 }
@@ -178,12 +195,10 @@ static cudaError_t
 launch_rows(const MaxsimLaunch *launch, cudaStream_t stream)
 {
 	const int size = MEMORY + 2 * WARPS * (int) sizeof(float);
-	unsigned grid;
 
 	if (launch == NULL)
 		return cudaFuncSetAttribute(maxsim_rows_sm90a<Operand, M>, cudaFuncAttributeMaxDynamicSharedMemorySize, size);
-	grid = launch->nranges > 0 ? launch->nranges : launch->npieces;
-	maxsim_rows_sm90a<Operand, M><<<grid, MAXSIM_WARPGROUP, size, stream>>>(*launch);
+	maxsim_rows_sm90a<Operand, M><<<launch->nranges, MAXSIM_WARPGROUP, size, stream>>>(*launch);
 	return cudaGetLastError();
 }
 

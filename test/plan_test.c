@@ -166,7 +166,7 @@ covers(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t row_size, uint3
 	return slots == plan->nslots && slots == seen && maxima == plan->nmaxima;
 }
 
-/* No range has much more than its share. */
+/* No range has much more than its share, and only its ends are cut. */
 static bool
 balanced(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t tile)
 {
@@ -178,7 +178,11 @@ balanced(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t tile)
 		uint64_t work = 0;
 
 		for (j = batch->ranges[i]; j < batch->ranges[i + 1]; j++)
+		{
 			work += batch->pieces[j].ntokens;
+			if (batch->pieces[j].npieces > 1 && j > batch->ranges[i] && j + 1 < batch->ranges[i + 1])
+				return false;
+		}
 		if (work > (uint64_t) plan->cut + 3 * tile)
 			return false;
 	}
