@@ -5,7 +5,8 @@
 #
 # The last line is the total: 'N passed, N failed[, N skipped]'.  PG_CONFIG picks
 # the PostgreSQL.  --prepare only installs what the tests need; --server leaves out
-# the tests that need no PostgreSQL.
+# the tests that need no PostgreSQL.  TOOLS=no installs no other compilers, emulators
+# and clients, and skips the tests that want them.
 #
 # An executable test/*.sh is a test of its own: it runs at the root of a copy of
 # the sources, as an unprivileged user, with the environment set up for a cluster
@@ -75,6 +76,21 @@ demo()
 	say "1 passed, 0 failed"
 }
 
+# What some tests need besides, where apt has it.
+tools_need()
+{
+	local package found=()
+
+	[[ ${TOOLS:-} != no ]] && have_apt || return 0
+	apt_update
+	for package in clang qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross python3-psycopg python3-numpy; do
+		if apt-cache policy "$package" | grep -q 'Candidate: [^(]'; then
+			found+=("$package")
+		fi
+	done
+	apt_install "${found[@]}"
+}
+
 work_make
 have_apt && { need prove perl; perl -MIPC::Run -e 1 2>/dev/null || apt_install libipc-run-perl; }
 if [[ ${1:-} == --prepare ]]; then
@@ -82,6 +98,7 @@ if [[ ${1:-} == --prepare ]]; then
 	compiler_need
 	exit
 fi
+[[ ${1:-} == --server ]] || tools_need
 # shellcheck disable=SC2119 # nothing to tell make
 extension_prepare
 cluster_start

@@ -89,7 +89,7 @@ parse_source(const char *name, char **id_column, char **document_column)
 	}
 	while (end > copy && scanner_isspace(end[-1]))
 		end--;
-	if (open == NULL || end[-1] != ')' || end - 1 == open)
+	if (open == NULL || open == copy || end[-1] != ')' || end - 1 == open)
 		invalid_source(name);
 	*open = '\0';
 	end[-1] = '\0';
