@@ -51,8 +51,12 @@ tap()
 	tree_make installcheck REGRESS= PROVE_FLAGS=--verbose >"$log" 2>&1 || status=$?
 	passed=$(grep -cE '^ok [0-9]+' "$log" || true)
 	failed=$(grep -cE '^not ok [0-9]+' "$log" || true)
+	if [[ $status != 0 ]]; then
+		find "$WORK/tree/tmp_check/log" -type f -name '*.log' -exec tail -n 15 {} + 2>/dev/null || true
+	fi
 	cat "$log"
-	[[ $status == 0 ]] || find "$WORK/tree/tmp_check/log" -type f -exec tail -n 25 {} + 2>/dev/null
+	# once more what failed: prove tells of it in the midst of the rest
+	grep -A 12 '^not ok' "$log" || true
 	say "$passed passed, $failed failed"
 	return "$status"
 }
