@@ -40,6 +40,18 @@ host_network_copy()
 	done
 }
 
+# A released suite gets its security fixes, as any system of it does, if the mirror
+# has them beside it; they can be years newer than the rest.
+security_add()
+{
+	local list=$ROOTFS/etc/apt/sources.list.d/security.list
+
+	if [[ $SUITE != sid && $SUITE != unstable && $SUITE != experimental ]]; then
+		echo "deb $MIRROR-security $SUITE-security main" >"$list"
+		inside apt-get -q -o APT::Update::Error-Mode=any update >/dev/null 2>&1 || rm "$list"
+	fi
+}
+
 root_make()
 {
 	local packages proxy
@@ -55,6 +67,7 @@ root_make()
 	# it lives for minutes: no need to wait for the disk
 	echo force-unsafe-io >"$ROOTFS/etc/dpkg/dpkg.cfg.d/unsafe-io"
 	read -ra packages <<<"${PACKAGES:-}"
+	security_add
 	inside apt-get -q update >"$LOG/apt.log" 2>&1 &&
 		inside apt-get -qy --no-install-recommends install git make ca-certificates "${packages[@]}" >>"$LOG/apt.log" 2>&1
 }

@@ -88,7 +88,7 @@ tools_need()
 	[[ ${TOOLS:-} != no ]] && have_apt || return 0
 	apt_update
 	for package in clang qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross python3-psycopg python3-numpy; do
-		if apt-cache policy "$package" | grep -q 'Candidate: [^(]'; then
+		if [[ $(apt-cache policy "$package") == *"Candidate: "[0-9]* ]]; then
 			found+=("$package")
 		fi
 	done
