@@ -29,9 +29,22 @@ PROVE_TESTS = test/t/*.pl
 PG_CONFIG ?= pg_config
 
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format))
-format_files = $(sort $(wildcard src/*.[ch] test/*.[ch] bench/*.[ch] cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c))
+format_files = $(sort $(wildcard src/*.[ch] scorer/*.[ch] test/*.[ch] bench/*.[ch] cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c))
 
 own_goals = check demo bench format format-check
+
+# The scorer: a program of its own beside the library, from its own files and the
+# engine's.
+SCORER = scorer/flash_maxsim_scorer
+scorer_objects := $(patsubst %.c,%.o,$(sort $(wildcard scorer/*.c)))
+engine_objects := src/engine_cpu.o src/cpu_features.o $(patsubst %.c,%.o,$(sort $(wildcard src/kernel_*.c)))
+# CUDA=yes, on a machine with CUDA's compiler: with the GPU engine in the scorer.
+ifeq ($(CUDA),yes)
+CUDA_LIBRARY := build/cuda/libmaxsim_cuda.a
+SCORER_LIBS := $(CUDA_LIBRARY) $(shell $(MAKE) -s --no-print-directory -f cuda/cuda.mk cuda-libs)
+scorer_flags := -DMAXSIM_CUDA -Isrc -Icuda
+endif
+EXTRA_CLEAN = $(SCORER) $(scorer_objects)
 
 ifneq (,$(filter-out $(own_goals),$(or $(MAKECMDGOALS),all)))
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -43,8 +56,30 @@ include $(PGXS)
 # The engine is C99, as test/engine.mk builds it, without PostgreSQL's stricter style.
 src/engine_%.o src/kernel_%.o src/cpu_features.o: override CFLAGS += -Wno-declaration-after-statement
 
+all: $(SCORER)
+
+$(SCORER): $(scorer_objects) $(engine_objects) $(CUDA_LIBRARY)
+	$(CC) $(CFLAGS) -o $@ $(scorer_objects) $(engine_objects) $(LDFLAGS) $(SCORER_LIBS) -lpthread -lm
+
+ifdef CUDA_LIBRARY
+$(CUDA_LIBRARY): $(wildcard cuda/*)
+	$(MAKE) -f cuda/cuda.mk cuda
+endif
+
+$(scorer_objects): override CFLAGS += -std=gnu11 -Wno-declaration-after-statement $(scorer_flags)
+$(scorer_objects): $(wildcard scorer/*.h src/engine.h)
+
+install: install-scorer
+install-scorer: $(SCORER)
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_PROGRAM) $(SCORER) '$(DESTDIR)$(pkglibdir)/flash_maxsim_scorer'
+
+uninstall: uninstall-scorer
+uninstall-scorer:
+	rm -f '$(DESTDIR)$(pkglibdir)/flash_maxsim_scorer'
+
 # PGXS knows nothing of headers.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h)
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h scorer/protocol.h)
 endif
 
 # Only then, or PGXS would warn of two rules for "check".

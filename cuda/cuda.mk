@@ -35,6 +35,10 @@ CUDA_LIBS = -L$(dir $(NVCC))../lib64 -lcudart_static -lstdc++ -ldl -lrt -lpthrea
 
 cuda: $(CUDA_LIBRARY)
 
+# what to link with after the library, for the Makefile of the scorer
+cuda-libs:
+	@echo $(CUDA_LIBS)
+
 cuda-programs programs: $(BUILD_CUDA)/cuda_test $(BUILD_CUDA)/plan_test $(BUILD_CUDA)/cuda_bench
 
 check-plan: $(BUILD_CUDA)/plan_test
@@ -76,4 +80,4 @@ $(BUILD_CUDA)/cuda_bench: bench/cuda_bench.cu $(CUDA_LIBRARY) $(cuda_headers)
 $(BUILD_CUDA):
 	mkdir -p $@
 
-.PHONY: cuda cuda-programs programs check-plan cuda-check check check-sanitize cuda-bench bench
+.PHONY: cuda cuda-libs cuda-programs programs check-plan cuda-check check check-sanitize cuda-bench bench

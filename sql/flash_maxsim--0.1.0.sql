@@ -169,3 +169,10 @@ CREATE FUNCTION maxsim_engines(OUT engine text, OUT device text, OUT available b
 							   OUT detail text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION maxsim_engines() IS 'every engine that was built, what it runs on, whether it can run here, and which one scores';
+
+CREATE FUNCTION maxsim_scorer(OUT state text, OUT reason text, OUT pid integer, OUT starts integer,
+							  OUT slots integer, OUT free_slots integer, OUT batches bigint, OUT documents bigint,
+							  OUT fallbacks_not_ready bigint, OUT fallbacks_no_slot bigint,
+							  OUT fallbacks_too_large bigint, OUT fallbacks_failed bigint)
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_scorer() IS 'the scorer process: starting, ready, restarting or unavailable and why; its slots; batches and documents that it scored, and how often the CPU did its work, since the server started';

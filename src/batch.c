@@ -4,8 +4,7 @@
  *
  * A document goes from its TOAST relation straight to its place in the buffer,
  * header included, so that its elements begin on a cache line; there the engine
- * reads them.  When the buffer is full, what it holds is scored, format by
- * format, and it is filled again from its start.
+ * reads them.  When the buffer is full, what it holds is scored (buffers.c).
  */
 #include "postgres.h"
 #include "compat.h"
@@ -17,24 +16,6 @@
 #include "batch.h"
 #include "toast.h"
 
-/* documents of one format gathered before they are scored, at the most */
-#define BATCH_MAX_DOCUMENTS 1024
-#define BATCH_ALIGNMENT 64
-
-/* a buffer up to this size stays with the session, which saves its page faults */
-#define BATCH_KEEP_SIZE (4 * 1024 * 1024)
-
-int maxsim_batch_size = MAXSIM_BATCH_SIZE_DEFAULT;
-
-/* The documents of one format in the buffer. */
-typedef struct DocumentList
-{
-	MaxsimDocument *documents; /* [BATCH_MAX_DOCUMENTS], NULL until needed */
-	int64 *ids;
-	float *scores;
-	uint32 n;
-} DocumentList;
-
 struct Batch
 {
 	PreparedQuery *query;
@@ -42,17 +23,10 @@ struct Batch
 	BatchDeliver deliver;
 	void *deliver_arg;
 	const char *source;
-	int64 id; /* of the document in work */
-
-	char *buffer;
-	Size buffer_size;
-	Size used;
-	DocumentList lists[MAXSIM_NFORMATS];
-
+	BatchBuffers buffers;
 	ToastReader reader;
 	MemoryContext context; /* holds the batch itself */
 	MemoryContext scratch; /* reset after every document */
-	MemoryContextCallback release;
 };
 
 /* Where a document's bytes without varlena header are: in TOAST or in memory. */
@@ -73,47 +47,6 @@ typedef struct Shape
 	uint32 row_size;    /* of a token as stored */
 } Shape;
 
-/* The session's buffer; a batch within a batch gets one of its own. */
-static struct
-{
-	char *memory;
-	Size size;
-	bool in_use;
-} session_buffer;
-
-static void
-release_session_buffer(void *arg)
-{
-	(void) arg;
-	session_buffer.in_use = false;
-	if (session_buffer.size > BATCH_KEEP_SIZE)
-	{
-		pfree(session_buffer.memory);
-		session_buffer.memory = NULL;
-		session_buffer.size = 0;
-	}
-}
-
-static char *
-acquire_buffer(Batch *batch, Size size)
-{
-	if (session_buffer.in_use)
-		return MemoryContextAllocHuge(batch->context, size);
-	if (session_buffer.size != size)
-	{
-		if (session_buffer.memory != NULL)
-			pfree(session_buffer.memory);
-		session_buffer.memory = NULL;
-		session_buffer.size = 0;
-		session_buffer.memory = MemoryContextAllocHuge(TopMemoryContext, size);
-		session_buffer.size = size;
-	}
-	session_buffer.in_use = true;
-	batch->release.func = release_session_buffer;
-	MemoryContextRegisterResetCallback(batch->context, &batch->release);
-	return session_buffer.memory;
-}
-
 Batch *
 batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg)
 {
@@ -127,9 +60,7 @@ batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDe
 	batch->deliver_arg = arg;
 	batch->context = context;
 	batch->scratch = AllocSetContextCreate(context, "maxsim batch scratch", ALLOCSET_DEFAULT_SIZES);
-	batch->buffer_size = (Size) maxsim_batch_size * 1024;
-	/* room to align the first document's elements */
-	batch->buffer = acquire_buffer(batch, batch->buffer_size + 2 * BATCH_ALIGNMENT);
+	buffers_init(&batch->buffers, query, context, deliver, arg);
 	return batch;
 }
 
@@ -139,29 +70,7 @@ document_error_context(void *arg)
 {
 	Batch *batch = arg;
 
-	errcontext("document %lld of source \"%s\"", (long long) batch->id, batch->source);
-}
-
-/* Scores and delivers what the buffer holds, and empties it. */
-static void
-flush(Batch *batch)
-{
-	for (int format = 0; format < MAXSIM_NFORMATS; format++)
-	{
-		DocumentList *list = &batch->lists[format];
-
-		if (list->n == 0)
-			continue;
-		batch->id = list->ids[0];
-		query_score(batch->query, format, list->documents, list->n, list->scores);
-		for (uint32 i = 0; i < list->n; i++)
-		{
-			batch->id = list->ids[i];
-			batch->deliver(batch->deliver_arg, batch->id, query_check_score(list->scores[i]), false);
-		}
-		list->n = 0;
-	}
-	batch->used = 0;
+	errcontext("document %lld of source \"%s\"", (long long) batch->buffers.id, batch->source);
 }
 
 /* Bytes offset to offset + length - 1 of a payload to out. */
@@ -282,18 +191,21 @@ static void
 score_in_slices(Batch *batch, int64 id, const Payload *payload)
 {
 	const MaxsimEngine *engine = batch->query->engine;
-	char *slice = (char *) TYPEALIGN(BATCH_ALIGNMENT, batch->buffer + VARHDRSZ);
+	char *slice;
 	MaxsimPrepared *prepared;
 	uint32 tokens_per_slice;
 	uint32 n;
 	Shape shape;
 
-	flush(batch);
-	batch->id = id;
+	buffers_flush(&batch->buffers);
+	if (batch->buffers.use_scorer)
+		gpu_count_fallback(FALLBACK_TOO_LARGE);
+	batch->buffers.id = id;
+	slice = (char *) TYPEALIGN(BUFFER_ALIGNMENT, batch->buffers.current->memory + VARHDRSZ);
 	read_payload(batch, payload, 0, MAX_HEADER_SIZE, slice);
 	shape = shape_of_document(batch, slice, payload);
 	prepared = query_prepared(batch->query, shape.format);
-	tokens_per_slice = batch->buffer_size / shape.row_size;
+	tokens_per_slice = batch->buffers.current->size / shape.row_size;
 
 	engine->begin(prepared);
 	for (uint32 token = 0; token < shape.ntokens; token += n)
@@ -308,34 +220,20 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 	batch->deliver(batch->deliver_arg, id, query_check_score(engine->finish(prepared)), false);
 }
 
-/* The list for one more document of a format. */
-static DocumentList *
-list_for(Batch *batch, MaxsimFormat format)
-{
-	DocumentList *list = &batch->lists[format];
-
-	if (list->documents == NULL)
-	{
-		list->documents = MemoryContextAlloc(batch->context, BATCH_MAX_DOCUMENTS * sizeof(MaxsimDocument));
-		list->ids = MemoryContextAlloc(batch->context, BATCH_MAX_DOCUMENTS * sizeof(int64));
-		list->scores = MemoryContextAlloc(batch->context, BATCH_MAX_DOCUMENTS * sizeof(float));
-	}
-	return list;
-}
-
 /* Brings a document that fits into the buffer, and puts it on its list. */
 static void
 gather(Batch *batch, int64 id, const Payload *payload)
 {
 	uint32 header_size = batch->type == DOCUMENT_MULTIVEC ? MULTIVEC_HEADER_SIZE - VARHDRSZ : MAX_HEADER_SIZE;
-	DocumentList *list;
+	BatchBuffer *buffer;
 	char *elements;
 	Shape shape;
 
-	if (batch->used + payload->size + 2 * BATCH_ALIGNMENT > batch->buffer_size)
-		flush(batch);
-	batch->id = id;
-	elements = (char *) TYPEALIGN(BATCH_ALIGNMENT, batch->buffer + batch->used + VARHDRSZ + header_size);
+	if (batch->buffers.current->used + payload->size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
+		buffers_flush(&batch->buffers);
+	buffer = batch->buffers.current;
+	batch->buffers.id = id;
+	elements = (char *) TYPEALIGN(BUFFER_ALIGNMENT, buffer->memory + buffer->used + VARHDRSZ + header_size);
 	read_payload(batch, payload, 0, payload->size, elements - header_size);
 	shape = shape_of_document(batch, elements - header_size, payload);
 	if (shape.ntokens == 0)
@@ -346,14 +244,8 @@ gather(Batch *batch, int64 id, const Payload *payload)
 	elements += shape.header_size - header_size; /* a bitmap lies between */
 	convert_in_place(batch, elements, (uint64) shape.ntokens * shape.dim, 0);
 
-	list = list_for(batch, shape.format);
-	list->documents[list->n].tokens = elements;
-	list->documents[list->n].ntokens = shape.ntokens;
-	list->ids[list->n] = id;
-	list->n++;
-	batch->used = elements + (uint64) shape.ntokens * shape.row_size - batch->buffer;
-	if (list->n == BATCH_MAX_DOCUMENTS)
-		flush(batch);
+	buffers_add(&batch->buffers, id, shape.format, elements, shape.ntokens,
+				elements + (uint64) shape.ntokens * shape.row_size);
 }
 
 void
@@ -371,7 +263,7 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 		return;
 	}
 
-	batch->id = id;
+	batch->buffers.id = id;
 	error_context_stack = &context;
 	old = MemoryContextSwitchTo(batch->scratch);
 	if (!toast_is_external(value, &payload.pointer, &payload.size))
@@ -381,7 +273,7 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 		payload.memory = VARDATA_ANY(value);
 		payload.size = VARSIZE_ANY_EXHDR(value);
 	}
-	if (payload.size + 2 * BATCH_ALIGNMENT > batch->buffer_size)
+	if (payload.size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
 		score_in_slices(batch, id, &payload);
 	else
 		gather(batch, id, &payload);
@@ -396,7 +288,7 @@ batch_end(Batch *batch)
 	ErrorContextCallback context = {error_context_stack, document_error_context, batch};
 
 	error_context_stack = &context;
-	flush(batch);
+	buffers_finish(&batch->buffers);
 	error_context_stack = context.previous;
 	toast_close(&batch->reader);
 	MemoryContextDelete(batch->context);

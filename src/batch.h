@@ -1,14 +1,15 @@
 /*
  * batch.h
- *		Gathers documents into one buffer and scores them, a buffer at a time.
+ *		Gathers documents into a buffer and has them scored, a buffer at a time.
  *
- * Memory is one buffer of flash_maxsim.batch_size, however many documents come and
- * however long they are: a document that exceeds the buffer is scored in slices.
+ * Memory is one buffer of flash_maxsim.batch_size, or two slots of the scorer's
+ * mapping, however many documents come and however long they are: a document that
+ * exceeds the buffer is scored in slices.
  */
 #ifndef MAXSIM_BATCH_H
 #define MAXSIM_BATCH_H
 
-#include "query.h"
+#include "buffers.h"
 
 /* What a document column holds. */
 typedef enum DocumentType
@@ -18,18 +19,7 @@ typedef enum DocumentType
 	DOCUMENT_DOUBLE_ARRAY
 } DocumentType;
 
-/*
- * Takes the score of a document; is_null where the document is NULL or has no
- * tokens.  Documents are not delivered in the order in which they were added.
- */
-typedef void (*BatchDeliver)(void *arg, int64 id, float score, bool is_null);
-
 typedef struct Batch Batch;
-
-/* flash_maxsim.batch_size, in kB */
-extern int maxsim_batch_size;
-#define MAXSIM_BATCH_SIZE_MIN 1024 /* a row of any dimension fits */
-#define MAXSIM_BATCH_SIZE_DEFAULT 1024
 
 /*
  * batch_begin	Starts gathering for one query.  The batch lives in the current memory

@@ -47,8 +47,11 @@ typedef enum MaxsimFormat
 typedef enum MaxsimStatus
 {
 	MAXSIM_OK = 0,
-	MAXSIM_STOPPED,     /* the interrupt callback asked to stop */
-	MAXSIM_OUT_OF_RANGE /* a query element does not fit the document's format */
+	MAXSIM_STOPPED,       /* the interrupt callback asked to stop */
+	MAXSIM_OUT_OF_RANGE,  /* a query element does not fit the document's format */
+	MAXSIM_OUT_OF_MEMORY, /* of the device */
+	MAXSIM_DEVICE_LOST,   /* nothing can be scored on it any more in this process */
+	MAXSIM_INVALID        /* the request does not make sense */
 } MaxsimStatus;
 
 #define MAXSIM_MESSAGE_SIZE 160

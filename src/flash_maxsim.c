@@ -1,19 +1,62 @@
 /*
  * flash_maxsim.c
- *		The module: its settings, and the SQL function that shows its engines.
+ *		The module: its settings, and what it does while it is preloaded.
  */
 #include "postgres.h"
 #include "compat.h"
 
-#include "utils/builtins.h"
-
 #include "batch.h"
-#include "engine.h"
+#include "engine_gpu.h"
+#include "scorer.h"
 #include "source.h"
 
 MAXSIM_MODULE_MAGIC("flash_maxsim", "0.1.0");
 
 void _PG_init(void);
+
+static const struct config_enum_entry engine_choices[] = {
+	{"auto", ENGINE_AUTO, false},
+	{"cpu", ENGINE_CPU, false},
+	{"cuda", ENGINE_CUDA, false},
+	{NULL, 0, false}};
+
+static const struct config_enum_entry scorer_engines[] = {
+	{"cuda", SCORER_ENGINE_CUDA, false},
+	{"cpu", SCORER_ENGINE_CPU, false},
+	{"off", SCORER_ENGINE_OFF, false},
+	{NULL, 0, false}};
+
+/* Settings that shape shared memory and the scorer: fixed when the server starts. */
+static void
+define_scorer_settings(void)
+{
+	/*
+	 * cpu runs the whole way to the scorer and back without a GPU, which is for
+	 * tests.  off starts no process and reserves no memory.
+	 */
+	DefineCustomEnumVariable("flash_maxsim.scorer_engine",
+							 "The engine of the scorer process: cuda, cpu (for tests) or off.",
+							 NULL, &maxsim_scorer_engine, SCORER_ENGINE_CUDA, scorer_engines,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	DefineCustomStringVariable("flash_maxsim.devices",
+							   "The GPUs that the scorer uses: all, or a list of device numbers.",
+							   NULL, &maxsim_devices, "all", PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	/* a rerank uses two, so that one is filled while the other is scored */
+	DefineCustomIntVariable("flash_maxsim.slots",
+							"The number of batches that can be on their way to the scorer at once.",
+							NULL, &maxsim_slots, 32, 2, 4096, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	/*
+	 * Slots are pinned memory.  A larger slot makes fewer and larger launches; a
+	 * document that does not fit into one is scored by the CPU.
+	 */
+	DefineCustomIntVariable("flash_maxsim.slot_size",
+							"The memory of a slot for a query and its documents.",
+							NULL, &maxsim_slot_size, 4096, 1024, 1024 * 1024, PGC_POSTMASTER,
+							GUC_UNIT_KB, NULL, NULL, NULL);
+}
 
 void
 _PG_init(void)
@@ -38,36 +81,20 @@ _PG_init(void)
 							&maxsim_batch_size, MAXSIM_BATCH_SIZE_DEFAULT, MAXSIM_BATCH_SIZE_MIN,
 							1024 * 1024, PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 
-	MarkGUCPrefixReserved("flash_maxsim");
-}
+	/*
+	 * auto uses the scorer where that is faster and the CPU where the scorer is not
+	 * there; cuda uses the scorer and is an error where it is not there.
+	 */
+	DefineCustomEnumVariable("flash_maxsim.engine",
+							 "What computes scores: auto, cpu or cuda.",
+							 NULL, &maxsim_engine, ENGINE_AUTO, engine_choices,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 
-/*
- * maxsim_engines(): every engine that was built, whether it can run here, and
- * which one scores.
- */
-PG_FUNCTION_INFO_V1(maxsim_engines);
-Datum
-maxsim_engines(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	const MaxsimEngine *active = maxsim_cpu_engine();
-	const MaxsimEngine *engine;
-	bool supported;
-
-	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; (engine = maxsim_cpu_engine_at(i, &supported)) != NULL; i++)
+	if (process_shared_preload_libraries_in_progress)
 	{
-		Datum values[5];
-		bool nulls[5] = {false, false, false, false, false};
-
-		values[0] = CStringGetTextDatum("cpu");
-		values[1] = CStringGetTextDatum(engine->name);
-		values[2] = BoolGetDatum(supported);
-		values[3] = BoolGetDatum(engine == active);
-		values[4] = CStringGetTextDatum(engine == active ? "scores in the backend"
-										: supported      ? "a better instruction set is in use"
-														 : "the processor or the operating system does not support it");
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		define_scorer_settings();
+		scorer_preload();
 	}
-	return (Datum) 0;
+
+	MarkGUCPrefixReserved("flash_maxsim");
 }

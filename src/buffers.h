@@ -1,0 +1,75 @@
+/*
+ * buffers.h
+ *		The memory that a batch gathers documents in, and how what a buffer holds gets
+ *		its scores: by the CPU at once, or by the scorer while the next one is filled.
+ */
+#ifndef MAXSIM_BUFFERS_H
+#define MAXSIM_BUFFERS_H
+
+#include "engine_gpu.h"
+#include "query.h"
+
+/* flash_maxsim.batch_size, in kB: of the buffer where the CPU scores */
+extern int maxsim_batch_size;
+#define MAXSIM_BATCH_SIZE_MIN 1024 /* a row of any dimension fits */
+#define MAXSIM_BATCH_SIZE_DEFAULT 1024
+
+/* documents of one format gathered before they are scored, at the most */
+#define BUFFER_MAX_DOCUMENTS 1024
+#define BUFFER_ALIGNMENT 64
+
+/*
+ * Takes the score of a document; is_null where the document is NULL or has no
+ * tokens.  Documents are not delivered in the order in which they were added.
+ */
+typedef void (*BatchDeliver)(void *arg, int64 id, float score, bool is_null);
+
+/* The documents of one format in a buffer. */
+typedef struct DocumentList
+{
+	MaxsimDocument *documents; /* [BUFFER_MAX_DOCUMENTS], NULL until needed */
+	int64 *ids;
+	float *scores;
+	uint32 n;
+} DocumentList;
+
+typedef struct BatchBuffer
+{
+	char *memory; /* 2 * BUFFER_ALIGNMENT longer than size */
+	Size size;
+	Size used;
+	DocumentList lists[MAXSIM_NFORMATS];
+	GpuSlot slot; /* whose memory it is, if it is a slot's */
+} BatchBuffer;
+
+typedef struct BatchBuffers
+{
+	PreparedQuery *query;
+	MemoryContext context;
+	BatchDeliver deliver;
+	void *deliver_arg;
+	int64 id; /* of the document in work, for errors */
+
+	BatchBuffer pair[2]; /* the second one only with the scorer */
+	BatchBuffer *current;
+	bool use_scorer;
+	MemoryContextCallback release;
+} BatchBuffers;
+
+/*
+ * buffers_init		Takes the first buffer.  A reset of context, where buffers must lie,
+ *					gives everything back, whatever goes on.
+ * buffers_flush	Has what the current buffer holds scored, now or soon; afterwards the
+ *					current one is empty.
+ * buffers_add		Puts a document that lies in the current buffer, of which it takes up
+ *					the bytes before end, on its list.
+ * buffers_finish	Returns when everything has been delivered.
+ */
+extern void buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
+						 BatchDeliver deliver, void *arg);
+extern void buffers_flush(BatchBuffers *buffers);
+extern void buffers_add(BatchBuffers *buffers, int64 id, MaxsimFormat format, const char *elements,
+						uint32 ntokens, const char *end);
+extern void buffers_finish(BatchBuffers *buffers);
+
+#endif /* MAXSIM_BUFFERS_H */
