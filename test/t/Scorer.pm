@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(server prepare await_ready await_gone await all_slots_free scorer sqlstate_of is_running $RANK);
+our @EXPORT = qw(server prepare await_sql await_ready await_gone await worker_pid all_slots_free scorer sqlstate_of is_running $RANK);
 
 # what the tests rerank: 300 documents of 32 tokens, dimension 64, 16 query tokens
 our $RANK = "SELECT md5(array_agg(r ORDER BY doc_id)::text) FROM maxsim_rerank((SELECT q FROM query),"
@@ -80,11 +80,32 @@ sub await
 	return 0;
 }
 
+# Polls until the query returns true, also while the server may be down.
+sub await_sql
+{
+	my ($node, $sql) = @_;
+
+	return await(
+		sub {
+			my ($out, $err) = run_command([$node->installed_command('psql'), '-XAtqc', $sql, '-d', $node->connstr('postgres')]);
+			return $out eq 't';
+		});
+}
+
+# Until there is a scorer, other than the one that had that PID, if one is given.
 sub await_ready
+{
+	my ($node, $pid) = @_;
+
+	return await_sql($node, "SELECT state = 'ready' AND pid <> " . ($pid // 0) . ' FROM maxsim_scorer()');
+}
+
+# The background worker, whose child the scorer is.
+sub worker_pid
 {
 	my ($node) = @_;
 
-	return $node->poll_query_until('postgres', "SELECT state = 'ready' FROM maxsim_scorer()");
+	return (split ' ', slurp_file('/proc/' . scorer($node, 'pid') . '/stat'))[3];
 }
 
 sub await_gone
@@ -98,7 +119,7 @@ sub all_slots_free
 {
 	my ($node, $when) = @_;
 
-	ok($node->poll_query_until('postgres', 'SELECT free_slots = slots FROM maxsim_scorer()'), "$when: all slots are free");
+	ok(await_sql($node, 'SELECT free_slots = slots FROM maxsim_scorer()'), "$when: all slots are free");
 	return;
 }
 

@@ -74,7 +74,7 @@ my $pid = scorer($node, 'pid');
 $session = stuck_session('SET flash_maxsim.engine = cuda');
 kill 'KILL', $pid;
 like($session->end, qr/58000: engine "cuda" failed: scorer ended during the request/, 'the scorer is killed: an error for cuda');
-ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND pid <> $pid FROM maxsim_scorer()"), '... and another one comes');
+ok(await_ready($node, $pid), '... and another one comes');
 all_slots_free($node, 'after the kill');
 is($session->query($RANK), $right, '... and the same session uses it');
 $session->finish;
@@ -96,7 +96,7 @@ $session->finish;
 $pid = scorer($node, 'pid');
 $session = stuck_session('SET flash_maxsim.engine = auto');
 is($session->end, $right, 'a scorer that does not answer is ended, and the CPU answers');
-ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND pid <> $pid FROM maxsim_scorer()"), '... and another one comes');
+ok(await_ready($node, $pid), '... and another one comes');
 all_slots_free($node, 'after that');
 $session->finish;
 like(slurp_file($node->logfile), qr/flash_maxsim has no scorer: scorer did not answer/, '... and the log says so');
@@ -110,7 +110,7 @@ $session = stuck_session('SET flash_maxsim.engine = cuda');
 kill 'KILL', $session->{pid};
 ok(await_gone($pid), 'a backend is killed: the scorer ends');
 $session->finish;
-ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND pid <> $pid FROM maxsim_scorer()"), '... and another one comes');
+ok(await_ready($node, $pid), '... and another one comes');
 is($node->safe_psql('postgres', "SET flash_maxsim.engine = cuda; $RANK"), $right, '... and works');
 all_slots_free($node, 'after the crash');
 
@@ -148,7 +148,7 @@ for my $engine ('auto', 'cuda')
 	like($session->query($bad), qr/22000: .*dimension.*document 500 of source "bad\(id, d\)"/s, "$engine: an error at document 500");
 	is($session->query('SELECT free_slots = slots FROM maxsim_scorer()'), 't', '... holds no slot');
 	is($session->query('SELECT rerank_bad()'), 'caught, 0', '... nor when plpgsql catches it');
-	is($session->query("SET slot_test.x = 1; BEGIN; DECLARE c CURSOR FOR $RANK; FETCH 1 FROM c; CLOSE c; COMMIT"), $right, '... nor does a cursor');
+	is($session->query("BEGIN; DECLARE c CURSOR FOR $RANK; FETCH 1 FROM c; CLOSE c; COMMIT"), $right, '... nor does a cursor');
 	is($session->query("BEGIN; DECLARE c CURSOR FOR SELECT doc_id FROM maxsim_rerank((SELECT q FROM query), ARRAY[7], 'docs(id, d)'), generate_series(1, 9);"
 				. " MOVE 2 IN c; SELECT free_slots = slots FROM maxsim_scorer(); ROLLBACK"), 't', '... nor one that was left open');
 	is($session->query($RANK), $right, '... and the session goes on');

@@ -8,15 +8,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Scorer;
 
-# The worker, which is the scorer's parent.
-sub parent_of
-{
-	my ($child) = @_;
-
-	slurp_file("/proc/$child/status") =~ /^PPid:\s+(\d+)/m or die;
-	return $1;
-}
-
 # without preload
 
 my $plain = PostgreSQL::Test::Cluster->new('plain');
@@ -74,11 +65,11 @@ $standby->stop;
 # the worker is told to end
 
 my $pid = scorer($node, 'pid');
-my $worker = parent_of($pid);
+my $worker = worker_pid($node);
 kill 'HUP', $worker;
 kill 'TERM', $worker;
 ok(await_gone($pid), 'the scorer ends with its worker');
-ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND pid <> $pid FROM maxsim_scorer()"), '... and both come back');
+ok(await_ready($node, $pid), '... and both come back');
 is($node->safe_psql('postgres', "SET flash_maxsim.engine = cuda; $RANK"), $right, '... and work');
 
 # restarts and crashes
@@ -91,7 +82,7 @@ for my $way ('fast', 'immediate', 'kill', 'kill worker')
 	is($session->query("SET flash_maxsim.engine = cuda; $RANK"), $right, "before $way: a session uses the scorer");
 	if ($way eq 'kill worker')
 	{
-		kill 'KILL', parent_of($pid);
+		kill 'KILL', worker_pid($node);
 	}
 	elsif ($way eq 'kill')
 	{
@@ -114,7 +105,7 @@ for my $way ('fast', 'immediate', 'kill', 'kill worker')
 		append_to_file($socket, 'stale');
 	}
 	$node->start unless $way eq 'kill worker';
-	ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND pid <> $pid FROM maxsim_scorer()"), "after $way: another scorer is ready");
+	ok(await_ready($node, $pid), "after $way: another scorer is ready");
 	is($node->safe_psql('postgres', "SET flash_maxsim.engine = cuda; $RANK"), $right, "... and works");
 	all_slots_free($node, "after $way");
 }
