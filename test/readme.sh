@@ -54,7 +54,12 @@ for sql in "$work"/*.sql; do
 	verdict "$(head -1 "$sql")" "$status"
 done
 
-if python3 -c 'import psycopg, numpy' 2>/dev/null; then
+# the system's Python has what apt installed, another one may come first
+for python in python3 /usr/bin/python3; do
+	! "$python" -c 'import psycopg, numpy' 2>/dev/null || break
+	python=
+done
+if [[ -n $python ]]; then
 	{
 		echo 'import struct, numpy as np, psycopg'
 		echo 'conn = psycopg.connect("", autocommit=True)'
@@ -68,7 +73,7 @@ if python3 -c 'import psycopg, numpy' 2>/dev/null; then
 		EOF
 	} >"$work/readme.py"
 	status=0
-	python3 "$work/readme.py" || status=1
+	"$python" "$work/readme.py" || status=1
 	verdict "the Python blocks" "$status"
 	skipped=
 else
