@@ -213,6 +213,19 @@ multivec_type_oid(Oid fn_oid)
 #define TYPMOD_HAS_FORMAT(typmod) (((typmod) >> 16) != 0)
 #define TYPMOD_FORMAT(typmod) ((MaxsimFormat) (((typmod) >> 16) - 1))
 
+/*
+ * An error unless a type modifier is one that multivec_typmod_in makes: anybody can
+ * call the functions that take one with any integer.
+ */
+static void
+check_typmod(int32 typmod)
+{
+	if (typmod >= 0 && (TYPMOD_DIM(typmod) == 0 || (typmod >> 16) > MAXSIM_NFORMATS))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid type modifier of type multivec: %d", typmod)));
+}
+
 PG_FUNCTION_INFO_V1(multivec_typmod_in);
 Datum
 multivec_typmod_in(PG_FUNCTION_ARGS)
@@ -250,6 +263,7 @@ multivec_typmod_out(PG_FUNCTION_ARGS)
 {
 	int32 typmod = PG_GETARG_INT32(0);
 
+	check_typmod(typmod);
 	if (typmod < 0)
 		PG_RETURN_CSTRING(pstrdup(""));
 	if (!TYPMOD_HAS_FORMAT(typmod))
@@ -278,6 +292,7 @@ apply_typmod(Multivec *value, int32 typmod)
 	Multivec *result;
 	float *values;
 
+	check_typmod(typmod);
 	check_typmod_dim(typmod, dim, NULL);
 	if (format == value->format && dim == value->dim)
 		return value;
@@ -302,6 +317,7 @@ multivec_in(PG_FUNCTION_ARGS)
 	uint64 ntokens;
 	uint64 dim;
 
+	check_typmod(typmod);
 	if (!multivec_parse(text, &values, &ntokens, &dim, escontext))
 		PG_RETURN_NULL();
 	if (ntokens == 0 && typmod >= 0)

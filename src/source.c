@@ -160,7 +160,8 @@ source_resolve(const char *name, Oid fn_oid)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("no source is named"),
 				 errhint("Pass source => 'table(id_column, document_column)' or set flash_maxsim.source.")));
-	source->name = name;
+	/* the setting's own string can be freed while the source is read */
+	source->name = name = pstrdup(name);
 
 	range = parse_source(name, &id_column, &document_column);
 	/* the lock keeps what we find true until the query has been run */
