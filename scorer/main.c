@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ static int
 listen_for_backends(ScorerReport *report)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = SCORER_SOCKET};
-	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	umask(077);
 	unlink(SCORER_SOCKET); /* one that an earlier scorer left behind */
@@ -94,6 +95,39 @@ listen_for_backends(ScorerReport *report)
 	return -1;
 }
 
+/*
+ * Waits for a backend and serves it.  One that there is no descriptor for is hung up
+ * on, which is an answer as well: a descriptor is kept for that.
+ */
+static void
+accept_backend(int listener, ScorerMapping *mapping, uint32_t incarnation, const ScorerDevice *device)
+{
+	static int spare = -1;
+	struct pollfd readable = {.fd = listener, .events = POLLIN};
+	int socket;
+
+	if (spare < 0)
+		spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	/* accept wants a descriptor even where nobody has come */
+	if (poll(&readable, 1, -1) <= 0)
+		return;
+	socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (socket >= 0)
+	{
+		if (!scorer_serve(socket, mapping, incarnation, device))
+			close(socket);
+	}
+	else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
+	{
+		close(spare);
+		spare = -1;
+		socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (socket >= 0)
+			close(socket);
+		usleep(1000);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -102,7 +136,6 @@ main(int argc, char **argv)
 	ScorerMapping *mapping;
 	uint32_t incarnation;
 	int listener;
-	int spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
@@ -131,20 +164,5 @@ main(int argc, char **argv)
 	if (write(SCORER_STATUS_FD, &report, sizeof(report)) != sizeof(report))
 		return 1;
 	for (;;)
-	{
-		int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-
-		if (socket >= 0 && !scorer_serve(socket, mapping, incarnation, device))
-			close(socket);
-		else if (socket < 0 && errno != EINTR && errno != ECONNABORTED)
-		{
-			/* out of descriptors: to be hung up on is an answer as well */
-			close(spare);
-			socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-			if (socket >= 0)
-				close(socket);
-			spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-			usleep(1000);
-		}
-	}
+		accept_backend(listener, mapping, incarnation, device);
 }

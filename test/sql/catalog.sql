@@ -15,15 +15,15 @@ SELECT object FROM objects WHERE classid <> 'pg_cast'::regclass ORDER BY object 
 SELECT provolatile, proparallel, proisstrict, prosecdef, array_agg(DISTINCT proname ORDER BY proname) AS functions
 FROM objects JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4;
 
--- engines: one scores, and what scores can run here
+-- engines of the CPU: one scores, and what scores can run here
 SELECT count(*) > 0 AS some, count(*) FILTER (WHERE active) AS active, bool_and(available) FILTER (WHERE active) AS available,
 	   bool_or(device = 'portable' AND available) AS portable, count(*) = count(DISTINCT (engine, device)) AS different, bool_and(detail <> '') AS explained
-FROM maxsim_engines();
+FROM maxsim_engines() WHERE engine = 'cpu';
 
--- settings
+-- settings; those of the scorer exist where the library was preloaded
 SHOW flash_maxsim.source;
 SHOW flash_maxsim.batch_size;
-SELECT name, context, vartype, unit, min_val, max_val, boot_val FROM pg_settings WHERE name LIKE 'flash\_maxsim.%' ORDER BY name;
+SELECT name, context, vartype, unit, min_val, max_val, boot_val FROM pg_settings WHERE name LIKE 'flash\_maxsim.%' AND context = 'user' ORDER BY name;
 SET flash_maxsim.batch_size = '2MB';
 SHOW flash_maxsim.batch_size;
 SELECT value, split_part(error_of(format('SET flash_maxsim.batch_size = %L', value)), ':', 1) AS error FROM unnest(ARRAY['1MB', '1GB', '1023kB', '1048577kB', '2GB', '0', '-1', 'many']) value;

@@ -26,7 +26,8 @@ sub server
 	my ($name, @settings) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init(allows_streaming => 1);
+	# the encoding is that of the regression files
+	$node->init(allows_streaming => 1, extra => ['--encoding=UTF8', '--no-locale']);
 	$node->append_conf('postgresql.conf', join("\n", "shared_preload_libraries = 'flash_maxsim'",
 			"flash_maxsim.scorer_engine = cpu", 'restart_after_crash = on', @settings) . "\n");
 	$node->start;
@@ -105,7 +106,11 @@ sub worker_pid
 {
 	my ($node) = @_;
 
-	return (split ' ', slurp_file('/proc/' . scorer($node, 'pid') . '/stat'))[3];
+	my $pid = scorer($node, 'pid');
+
+	# what is returned gets signals: better none than a wrong one
+	slurp_file("/proc/$pid/status") =~ /^Name:\tflash_maxsim_sc.*^PPid:\t(\d\d+)$/ms or die "process $pid is no scorer";
+	return $1;
 }
 
 sub await_gone
