@@ -18,10 +18,7 @@
 
 struct Batch
 {
-	PreparedQuery *query;
 	DocumentType type;
-	BatchDeliver deliver;
-	void *deliver_arg;
 	const char *source;
 	BatchBuffers buffers;
 	ToastReader reader;
@@ -53,11 +50,8 @@ batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDe
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "maxsim batch", ALLOCSET_DEFAULT_SIZES);
 	Batch *batch = MemoryContextAllocZero(context, sizeof(Batch));
 
-	batch->query = query;
 	batch->type = type;
 	batch->source = source;
-	batch->deliver = deliver;
-	batch->deliver_arg = arg;
 	batch->context = context;
 	batch->scratch = AllocSetContextCreate(context, "maxsim batch scratch", ALLOCSET_DEFAULT_SIZES);
 	buffers_init(&batch->buffers, query, context, deliver, arg);
@@ -93,13 +87,8 @@ shape_of_multivec(const char *header, uint32 size)
 	const Multivec *value = (const Multivec *) (header - VARHDRSZ);
 	Shape shape;
 
-	if (size < MULTIVEC_HEADER_SIZE - VARHDRSZ)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("multivec of %u bytes is shorter than its header of %zu bytes",
-						size + VARHDRSZ, MULTIVEC_HEADER_SIZE)));
+	multivec_check(value, (uint64) size + VARHDRSZ);
 	shape.header_size = MULTIVEC_HEADER_SIZE - VARHDRSZ;
-	multivec_check(value, size - shape.header_size);
 	shape.format = value->format;
 	shape.ntokens = value->ntokens;
 	shape.dim = value->dim;
@@ -168,7 +157,7 @@ shape_of_document(Batch *batch, const char *header, const Payload *payload)
 	else
 		shape = shape_of_array(batch, header, payload);
 	if (shape.ntokens > 0)
-		tokens_check_dims(batch->query->query.dim, shape.dim);
+		tokens_check_dims(batch->buffers.query->query.dim, shape.dim);
 	return shape;
 }
 
@@ -190,7 +179,7 @@ convert_in_place(Batch *batch, char *elements, uint64 n, uint64 before)
 static void
 score_in_slices(Batch *batch, int64 id, const Payload *payload)
 {
-	const MaxsimEngine *engine = batch->query->engine;
+	const MaxsimEngine *engine = batch->buffers.query->engine;
 	char *slice;
 	MaxsimPrepared *prepared;
 	uint32 tokens_per_slice;
@@ -204,7 +193,7 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 	slice = (char *) TYPEALIGN(BUFFER_ALIGNMENT, batch->buffers.current->memory + VARHDRSZ);
 	read_payload(batch, payload, 0, MAX_HEADER_SIZE, slice);
 	shape = shape_of_document(batch, slice, payload);
-	prepared = query_prepared(batch->query, shape.format);
+	prepared = query_prepared(batch->buffers.query, shape.format);
 	tokens_per_slice = batch->buffers.current->size / shape.row_size;
 
 	engine->begin(prepared);
@@ -217,7 +206,7 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 			elog(ERROR, "engine \"%s\" stopped without being asked to", engine->name);
 		CHECK_FOR_INTERRUPTS();
 	}
-	batch->deliver(batch->deliver_arg, id, query_check_score(engine->finish(prepared)), false);
+	buffers_deliver(&batch->buffers, id, query_check_score(engine->finish(prepared)), false);
 }
 
 /* Brings a document that fits into the buffer, and puts it on its list. */
@@ -238,7 +227,7 @@ gather(Batch *batch, int64 id, const Payload *payload)
 	shape = shape_of_document(batch, elements - header_size, payload);
 	if (shape.ntokens == 0)
 	{
-		batch->deliver(batch->deliver_arg, id, 0, true);
+		buffers_deliver(&batch->buffers, id, 0, true);
 		return;
 	}
 	elements += shape.header_size - header_size; /* a bitmap lies between */
@@ -259,7 +248,7 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	CHECK_FOR_INTERRUPTS();
 	if (is_null)
 	{
-		batch->deliver(batch->deliver_arg, id, 0, true);
+		buffers_deliver(&batch->buffers, id, 0, true);
 		return;
 	}
 

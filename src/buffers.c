@@ -128,12 +128,18 @@ buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 	buffers->release.arg = buffers;
 	MemoryContextRegisterResetCallback(context, &buffers->release);
 
-	buffers->use_scorer = maxsim_engine != ENGINE_CPU && take_slot(buffers);
+	buffers->use_scorer = take_slot(buffers);
 	if (!buffers->use_scorer)
 	{
 		first->size = (Size) maxsim_batch_size * 1024;
 		first->memory = acquire_session_buffer(buffers, first->size + 2 * BUFFER_ALIGNMENT);
 	}
+}
+
+void
+buffers_deliver(BatchBuffers *buffers, int64 id, float score, bool is_null)
+{
+	buffers->deliver(buffers->deliver_arg, id, score, is_null);
 }
 
 /* Delivers the scores of a list, and empties it. */
@@ -143,7 +149,7 @@ deliver_list(BatchBuffers *buffers, DocumentList *list, const float *scores)
 	for (uint32 i = 0; i < list->n; i++)
 	{
 		buffers->id = list->ids[i];
-		buffers->deliver(buffers->deliver_arg, list->ids[i], query_check_score(scores[i]), false);
+		buffers_deliver(buffers, list->ids[i], query_check_score(scores[i]), false);
 	}
 	list->n = 0;
 }

@@ -63,6 +63,7 @@ typedef struct BatchBuffers
  *					current one is empty.
  * buffers_add		Puts a document that lies in the current buffer, of which it takes up
  *					the bytes before end, on its list.
+ * buffers_deliver	Delivers a score that was found elsewhere.
  * buffers_finish	Returns when everything has been delivered.
  */
 extern void buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
@@ -70,6 +71,7 @@ extern void buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryCont
 extern void buffers_flush(BatchBuffers *buffers);
 extern void buffers_add(BatchBuffers *buffers, int64 id, MaxsimFormat format, const char *elements,
 						uint32 ntokens, const char *end);
+extern void buffers_deliver(BatchBuffers *buffers, int64 id, float score, bool is_null);
 extern void buffers_finish(BatchBuffers *buffers);
 
 #endif /* MAXSIM_BUFFERS_H */

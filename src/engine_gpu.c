@@ -329,7 +329,6 @@ gpu_wait(GpuSlot *slot, const char **reason)
 		}
 		(void) wait_for_packet(1000);
 	}
-	slot->in_flight = false;
 	slot->slot->message[MAXSIM_MESSAGE_SIZE - 1] = '\0';
 	*reason = slot->slot->message;
 	if (slot->slot->status == MAXSIM_OK)

@@ -27,18 +27,28 @@ StaticAssertDecl(offsetof(Multivec, elements) == 16, "multivec's header must kee
 
 static const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
 
-bool
-multivec_format_by_name(const char *name, MaxsimFormat *format)
+MaxsimFormat
+multivec_format_by_name(const char *name)
 {
-	for (int i = 0; i < MAXSIM_NFORMATS; i++)
-	{
-		if (pg_strcasecmp(name, format_names[i]) == 0)
-		{
-			*format = (MaxsimFormat) i;
-			return true;
-		}
-	}
-	return false;
+	int format = 0;
+
+	while (format < MAXSIM_NFORMATS && pg_strcasecmp(name, format_names[format]) != 0)
+		format++;
+	if (format == MAXSIM_NFORMATS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("multivec format \"%s\" does not exist", name),
+				 errhint("Formats are f32, f16 and bf16.")));
+	return (MaxsimFormat) format;
+}
+
+void
+multivec_check_dim(int32 dim)
+{
+	if (dim < 1 || dim > MULTIVEC_MAX_DIM)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("dimension of type multivec must be between 1 and %d, not %d", MULTIVEC_MAX_DIM, dim)));
 }
 
 const char *
@@ -76,8 +86,15 @@ multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens)
 }
 
 void
-multivec_check(const Multivec *value, uint64 elements_size)
+multivec_check(const Multivec *value, uint64 size)
 {
+	uint64 elements_size = size - MULTIVEC_HEADER_SIZE;
+
+	if (size < MULTIVEC_HEADER_SIZE)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("multivec of %llu bytes is shorter than its header of %zu bytes",
+						(unsigned long long) size, MULTIVEC_HEADER_SIZE)));
 	if (value->format >= MAXSIM_NFORMATS || value->unused1 != 0 || value->unused2 != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -97,12 +114,7 @@ multivec_from_datum(Datum datum)
 {
 	Multivec *value = (Multivec *) PG_DETOAST_DATUM(datum);
 
-	if (VARSIZE(value) < MULTIVEC_HEADER_SIZE)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("multivec of %u bytes is shorter than its header of %zu bytes",
-						(unsigned) VARSIZE(value), MULTIVEC_HEADER_SIZE)));
-	multivec_check(value, VARSIZE(value) - MULTIVEC_HEADER_SIZE);
+	multivec_check(value, VARSIZE(value));
 	return value;
 }
 
@@ -231,7 +243,6 @@ Datum
 multivec_typmod_in(PG_FUNCTION_ARGS)
 {
 	ArrayType *array = PG_GETARG_ARRAYTYPE_P(0);
-	MaxsimFormat format;
 	Datum *elements;
 	int n;
 	int32 dim;
@@ -243,18 +254,10 @@ multivec_typmod_in(PG_FUNCTION_ARGS)
 				 errmsg("type multivec takes one or two modifiers, not %d", n),
 				 errhint("Write multivec(dimension) or multivec(dimension, format).")));
 	dim = pg_strtoint32(DatumGetCString(elements[0]));
-	if (dim < 1 || dim > MULTIVEC_MAX_DIM)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("dimension of type multivec must be between 1 and %d, not %d", MULTIVEC_MAX_DIM, dim)));
+	multivec_check_dim(dim);
 	if (n == 1)
 		PG_RETURN_INT32(dim);
-	if (!multivec_format_by_name(DatumGetCString(elements[1]), &format))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("multivec format \"%s\" does not exist", DatumGetCString(elements[1])),
-				 errhint("Formats are f32, f16 and bf16.")));
-	PG_RETURN_INT32(dim | (format + 1) << 16);
+	PG_RETURN_INT32(dim | (multivec_format_by_name(DatumGetCString(elements[1])) + 1) << 16);
 }
 
 PG_FUNCTION_INFO_V1(multivec_typmod_out);

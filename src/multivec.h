@@ -35,18 +35,23 @@ multivec_elements_size(MaxsimFormat format, uint32 dim, uint32 ntokens)
 /*
  * multivec_create	A new value with its header set and its elements not; an error
  *					where the limits do not allow it.
- * multivec_check	Believes nothing: an error unless the header of a value with
- *					elements_size bytes behind it is one that we could have written.
+ * multivec_check	Believes nothing: an error unless the header of a value of size
+ *					bytes in all is one that we could have written.  Of a value that is
+ *					shorter than a header it reads nothing.
  * multivec_from_datum	Detoasts and checks.
  */
 extern Multivec *multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens);
-extern void multivec_check(const Multivec *value, uint64 elements_size);
+extern void multivec_check(const Multivec *value, uint64 size);
 extern Multivec *multivec_from_datum(Datum datum);
 
 #define PG_GETARG_MULTIVEC_P(n) multivec_from_datum(PG_GETARG_DATUM(n))
 
-/* Formats by name: "f32", "f16", "bf16"; false if there is no such format. */
-extern bool multivec_format_by_name(const char *name, MaxsimFormat *format);
+/*
+ * Formats by name, "f32", "f16" or "bf16", and dimensions as a user gives them: an
+ * error if there is no such format, or the dimension is not within the limits.
+ */
+extern MaxsimFormat multivec_format_by_name(const char *name);
+extern void multivec_check_dim(int32 dim);
 extern const char *multivec_format_name(MaxsimFormat format);
 
 /*

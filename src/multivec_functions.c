@@ -35,6 +35,8 @@ tokens_as_array(const Multivec *value, int ndim)
 	uint64 n = (uint64) value->ntokens * value->dim;
 	uint64 size = ARR_OVERHEAD_NONULLS(ndim) + n * sizeof(float);
 	ArrayType *array;
+	int *dims;
+	int *lower_bounds;
 
 	if (n == 0)
 		return construct_empty_array(FLOAT4OID);
@@ -47,13 +49,13 @@ tokens_as_array(const Multivec *value, int ndim)
 	SET_VARSIZE(array, size);
 	array->ndim = ndim;
 	array->elemtype = FLOAT4OID;
+	/* where these are depends on ndim */
+	dims = ARR_DIMS(array);
+	lower_bounds = ARR_LBOUND(array);
+	dims[0] = value->ntokens;
+	dims[ndim - 1] = value->dim;
 	for (int i = 0; i < ndim; i++)
-		ARR_LBOUND(array)
-	[i] = 1;
-	ARR_DIMS(array)
-	[0] = value->ntokens;
-	ARR_DIMS(array)
-	[ndim - 1] = value->dim;
+		lower_bounds[i] = 1;
 	multivec_load(value->format, value->elements, n, (float *) ARR_DATA_PTR(array));
 	return array;
 }
@@ -76,19 +78,11 @@ multivec_from_bytea(PG_FUNCTION_ARGS)
 	int32 dim = PG_GETARG_INT32(1);
 	char *name = text_to_cstring(PG_GETARG_TEXT_PP(2));
 	uint64 size = VARSIZE_ANY_EXHDR(bytes);
-	MaxsimFormat format;
+	MaxsimFormat format = multivec_format_by_name(name);
 	Multivec *value;
 	uint64 row;
 
-	if (!multivec_format_by_name(name, &format))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("multivec format \"%s\" does not exist", name),
-				 errhint("Formats are f32, f16 and bf16.")));
-	if (dim < 1 || dim > MULTIVEC_MAX_DIM)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("dimension of type multivec must be between 1 and %d, not %d", MULTIVEC_MAX_DIM, dim)));
+	multivec_check_dim(dim);
 	row = dim * maxsim_element_size(format);
 	if (size % row != 0)
 		ereport(ERROR,
@@ -107,12 +101,9 @@ multivec_from_bytea(PG_FUNCTION_ARGS)
 static Multivec *
 header_from_datum(Datum datum)
 {
-	Size size = toast_raw_datum_size(datum);
 	Multivec *header = (Multivec *) PG_DETOAST_DATUM_SLICE(datum, 0, MULTIVEC_HEADER_SIZE - VARHDRSZ);
 
-	if (size < MULTIVEC_HEADER_SIZE)
-		return multivec_from_datum(datum); /* reports it */
-	multivec_check(header, size - MULTIVEC_HEADER_SIZE);
+	multivec_check(header, toast_raw_datum_size(datum));
 	return header;
 }
 

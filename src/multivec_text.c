@@ -10,7 +10,6 @@
 #include "compat.h"
 
 #include <ctype.h>
-#include <math.h>
 
 #include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
