@@ -46,6 +46,7 @@ struct MaxsimCudaLane
 
 	/* the query */
 	bool has_query;
+	bool has_weights;
 	MaxsimFormat format;
 	uint32_t ntokens;
 	uint32_t dim;
@@ -229,6 +230,18 @@ maxsim_cuda_copy(MaxsimCudaLane *lane, uint64_t to, const void *from, size_t siz
 	return error == cudaSuccess ? MAXSIM_CUDA_OK : maxsim_cuda_failure(error, "copy to the GPU", size, message);
 }
 
+/* Whether the lane still has this query, so that nothing need be done. */
+static bool
+has_query(const MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat format)
+{
+	const size_t size = (size_t) query->ntokens * query->dim * sizeof(float);
+	const char *staged = (const char *) lane->query.memory;
+
+	return lane->has_query && lane->format == format && lane->ntokens == query->ntokens && lane->dim == query->dim &&
+		   lane->has_weights == (query->weights != NULL) && memcmp(staged, query->tokens, size) == 0 &&
+		   (query->weights == NULL || memcmp(staged + aligned(size), query->weights, query->ntokens * sizeof(float)) == 0);
+}
+
 /* The first value that becomes infinite in the format is an error. */
 static MaxsimCudaStatus
 check_range(const MaxsimQuery *query, MaxsimFormat format, char *message)
@@ -264,7 +277,9 @@ maxsim_cuda_query(MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat f
 	cudaError_t error;
 	char *staged;
 
-	if (status != MAXSIM_CUDA_OK || (status = check_range(query, format, message)) != MAXSIM_CUDA_OK)
+	if (status != MAXSIM_CUDA_OK || has_query(lane, query, format))
+		return status;
+	if ((status = check_range(query, format, message)) != MAXSIM_CUDA_OK)
 		return status;
 	lane->has_query = false;
 	if (query->ntokens == 0 || query->dim == 0 ||
@@ -299,6 +314,7 @@ maxsim_cuda_query(MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat f
 	lane->format = format;
 	lane->ntokens = query->ntokens;
 	lane->dim = query->dim;
+	lane->has_weights = query->weights != NULL;
 	lane->has_query = true;
 	return MAXSIM_CUDA_OK;
 }

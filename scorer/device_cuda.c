@@ -17,7 +17,11 @@
 
 #include "../cuda/engine_cuda.h"
 
-#define LANES_PER_DEVICE 8
+/*
+ * More than keep a GPU busy: where all cores are, a thread that waits for its lane's
+ * batch comes back late, and others should not wait for it.
+ */
+#define LANES_PER_DEVICE 32
 
 typedef struct Lane
 {
@@ -126,6 +130,23 @@ open_cuda(ScorerMapping *mapping, const char *list, ScorerReport *report)
 	return ndevices > 0;
 }
 
+/* The thread's last one, which may still have its query. */
+static _Thread_local Lane *last_lane;
+
+/* Moves the thread's last lane, if it is free, to the end of the device's list. */
+static void
+prefer_last_lane(Device *device)
+{
+	for (int i = 0; i < device->nfree; i++)
+	{
+		if (device->free_lanes[i] == last_lane)
+		{
+			device->free_lanes[i] = device->free_lanes[device->nfree - 1];
+			device->free_lanes[device->nfree - 1] = last_lane;
+		}
+	}
+}
+
 /* A lane of the least busy device, when there is one. */
 static Lane *
 take_lane(Device **device)
@@ -145,8 +166,10 @@ take_lane(Device **device)
 			break;
 		pthread_cond_wait(&lane_freed, &mutex);
 	}
+	prefer_last_lane(*device);
 	lane = (*device)->free_lanes[--(*device)->nfree];
 	pthread_mutex_unlock(&mutex);
+	last_lane = lane;
 	return lane;
 }
 

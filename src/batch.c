@@ -218,7 +218,7 @@ gather(Batch *batch, int64 id, const Payload *payload)
 	char *elements;
 	Shape shape;
 
-	if (batch->buffers.current->used + payload->size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
+	if (batch->buffers.current->used + payload->size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->fill)
 		buffers_flush(&batch->buffers);
 	buffer = batch->buffers.current;
 	batch->buffers.id = id;

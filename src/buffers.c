@@ -19,10 +19,16 @@ StaticAssertDecl(BUFFER_MAX_DOCUMENTS *MAXSIM_NFORMATS <= SCORER_MAX_DOCUMENTS, 
 #define KEEP_SIZE (4 * 1024 * 1024)
 
 /*
- * Multiply-adds below which the CPU is done before the scorer could answer: some
- * 30 microseconds at 75 billion a second.
+ * What is gathered into a slot before it is sent: two of these stay in a core's
+ * caches while they are filled in turns.  A longer document may use all of the slot.
  */
-#define SCORER_MIN_WORK 2500000
+#define SLOT_FILL (2 * 1024 * 1024)
+
+/*
+ * Multiply-adds below which the CPU is done before the scorer could answer: some
+ * 60 microseconds at 75 billion a second.
+ */
+#define SCORER_MIN_WORK 5000000
 
 int maxsim_batch_size = MAXSIM_BATCH_SIZE_DEFAULT;
 
@@ -76,6 +82,7 @@ buffer_in_slot(BatchBuffer *buffer, const MaxsimQuery *query)
 	memcpy(data, query->tokens, query_size);
 	buffer->memory = (char *) TYPEALIGN(BUFFER_ALIGNMENT, data + query_size);
 	buffer->size = data + scorer_mapping->data_size - buffer->memory - 2 * BUFFER_ALIGNMENT;
+	buffer->fill = Min(buffer->size, SLOT_FILL);
 	buffer->used = 0;
 }
 
@@ -131,7 +138,7 @@ buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 	buffers->use_scorer = take_slot(buffers);
 	if (!buffers->use_scorer)
 	{
-		first->size = (Size) maxsim_batch_size * 1024;
+		first->size = first->fill = (Size) maxsim_batch_size * 1024;
 		first->memory = acquire_session_buffer(buffers, first->size + 2 * BUFFER_ALIGNMENT);
 	}
 }
@@ -237,7 +244,7 @@ work_of(const BatchBuffers *buffers, const BatchBuffer *buffer, uint32 *ndocumen
 
 /* Sends a buffer to the scorer, and makes the other one the current one. */
 static void
-send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer)
+send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
 {
 	BatchBuffer *other = &buffers->pair[buffer == &buffers->pair[0]];
 	ScorerDocument *table = scorer_documents(buffer->slot.slot);
@@ -255,7 +262,7 @@ send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer)
 			table->reserved = 0;
 		}
 	}
-	gpu_submit(&buffer->slot, &buffers->query->query, counts);
+	gpu_submit(&buffer->slot, &buffers->query->query, counts, work);
 
 	if (other->slot.slot == NULL && gpu_acquire(&other->slot, false))
 		buffer_in_slot(other, &buffers->query->query);
@@ -276,7 +283,7 @@ buffers_flush(BatchBuffers *buffers)
 	uint64 work = work_of(buffers, buffer, &ndocuments);
 
 	if (ndocuments > 0 && buffers->use_scorer && (maxsim_engine == ENGINE_CUDA || work >= SCORER_MIN_WORK))
-		send_to_scorer(buffers, buffer);
+		send_to_scorer(buffers, buffer, work);
 	else
 		score_on_cpu(buffers, buffer);
 }

@@ -37,6 +37,7 @@ typedef struct BatchBuffer
 {
 	char *memory; /* 2 * BUFFER_ALIGNMENT longer than size */
 	Size size;
+	Size fill; /* what is gathered before it is scored; a longer document may use all of size */
 	Size used;
 	DocumentList lists[MAXSIM_NFORMATS];
 	GpuSlot slot; /* whose memory it is, if it is a slot's */

@@ -28,7 +28,7 @@ typedef struct GpuSlot
 	uint64 request;
 	uint32 connection; /* that the request was sent on */
 	bool in_flight;
-	TimestampTz submitted;
+	TimestampTz deadline; /* when the scorer is taken for hung */
 } GpuSlot;
 
 /*
@@ -39,7 +39,8 @@ typedef struct GpuSlot
  *					most, unless this backend already holds one.  False: none.
  * gpu_data			The slot's memory for query and documents.
  * gpu_submit		Sends it to the scorer: query at the start of its data, documents of
- *					format f, counts[f] of them, in the order of formats in its table.
+ *					format f, counts[f] of them, in the order of formats in its table; work,
+ *					in multiply-adds, says how long that may take.
  *					If the scorer is gone, gpu_wait tells.
  * gpu_wait			Waits, interruptibly, until the scorer is done with a slot.  If that
  *					failed, *reason says why; the documents are still in the slot.
@@ -48,7 +49,8 @@ typedef struct GpuSlot
 extern bool gpu_ready(void);
 extern bool gpu_acquire(GpuSlot *slot, bool wait);
 extern char *gpu_data(const GpuSlot *slot);
-extern void gpu_submit(GpuSlot *slot, const MaxsimQuery *query, const uint32 counts[MAXSIM_NFORMATS]);
+extern void gpu_submit(GpuSlot *slot, const MaxsimQuery *query, const uint32 counts[MAXSIM_NFORMATS],
+					   uint64 work);
 extern MaxsimStatus gpu_wait(GpuSlot *slot, const char **reason);
 extern void gpu_release(GpuSlot *slot);
 
