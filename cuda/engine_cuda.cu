@@ -68,6 +68,7 @@ struct MaxsimCudaLane
 	Buffer maxima;    /* GPU */
 	Buffer arrivals;  /* GPU, all 0 between launches */
 	Buffer moved;     /* GPU */
+	Buffer moves;     /* pinned: the caller's */
 };
 
 /* Documents that are scored by one launch, and where in work its arrays are. */
@@ -197,6 +198,7 @@ maxsim_cuda_lane_close(MaxsimCudaLane *lane)
 	release(&lane->query, cudaFreeHost);
 	release(&lane->work, cudaFreeHost);
 	release(&lane->scores, cudaFreeHost);
+	release(&lane->moves, cudaFreeHost);
 	release(&lane->image, cudaFree);
 	release(&lane->weights, cudaFree);
 	release(&lane->gpu_work, cudaFree);
@@ -228,6 +230,26 @@ maxsim_cuda_copy(MaxsimCudaLane *lane, uint64_t to, const void *from, size_t siz
 	if (error == cudaSuccess)
 		error = cudaMemcpyAsync((void *) to, from, size, cudaMemcpyHostToDevice, lane->stream);
 	return error == cudaSuccess ? MAXSIM_CUDA_OK : maxsim_cuda_failure(error, "copy to the GPU", size, message);
+}
+
+MaxsimCudaStatus
+maxsim_cuda_move(MaxsimCudaLane *lane, const MaxsimCudaMove *moves, uint32_t nmoves, char message[MAXSIM_MESSAGE_SIZE])
+{
+	MaxsimCudaStatus status = refuse_busy(lane, message);
+	cudaError_t error;
+
+	if (status != MAXSIM_CUDA_OK || nmoves == 0)
+		return status;
+	error = cudaSetDevice(lane->device->number);
+	if (error == cudaSuccess) /* moves before these may still be read */
+		error = cudaStreamSynchronize(lane->stream);
+	if (error != cudaSuccess)
+		return maxsim_cuda_failure(error, "copy documents to the GPU", 0, message);
+	if ((status = grow_pinned(&lane->moves, nmoves * sizeof(*moves), "copy documents to the GPU", message)) != MAXSIM_CUDA_OK)
+		return status;
+	memcpy(lane->moves.memory, moves, nmoves * sizeof(*moves));
+	error = maxsim_launch_move((const MaxsimMove *) lane->moves.memory, nmoves, lane->stream);
+	return error == cudaSuccess ? MAXSIM_CUDA_OK : maxsim_cuda_failure(error, "copy documents to the GPU", 0, message);
 }
 
 /* Whether the lane still has this query, so that nothing need be done. */
@@ -498,7 +520,7 @@ maxsim_cuda_submit(MaxsimCudaLane *lane, const MaxsimCudaDocument *documents, ui
 
 	if (status != MAXSIM_CUDA_OK)
 		return status;
-	if (!lane->has_query)
+	if (!lane->has_query && ndocuments > 0)
 	{
 		snprintf(message, MAXSIM_MESSAGE_SIZE, "the lane has no query");
 		return MAXSIM_CUDA_INVALID;

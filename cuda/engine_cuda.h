@@ -61,6 +61,14 @@ extern "C"
 		uint32_t ntokens;
 	} MaxsimCudaDocument;
 
+	/* A document to be copied to GPU memory, to a multiple of 16 bytes. */
+	typedef struct MaxsimCudaMove
+	{
+		uint64_t from;
+		uint64_t to;
+		uint64_t size; /* bytes */
+	} MaxsimCudaMove;
+
 	/* How many devices there are; says why there is none. */
 	extern MaxsimCudaStatus maxsim_cuda_count(int *count, char message[MAXSIM_MESSAGE_SIZE]);
 
@@ -107,6 +115,15 @@ extern "C"
 											 char message[MAXSIM_MESSAGE_SIZE]);
 
 	/*
+ * Copies documents to GPU memory, of this device, in the lane's order: from GPU memory
+ * or from a registered mapping, to multiples of 16 bytes.  moves is not needed after
+ * the return; what is copied must stay until a batch that is submitted later is done.
+ * The lane must have no batch in flight.
+ */
+	extern MaxsimCudaStatus maxsim_cuda_move(MaxsimCudaLane *lane, const MaxsimCudaMove *moves, uint32_t nmoves,
+											 char message[MAXSIM_MESSAGE_SIZE]);
+
+	/*
  * The query of the lane's next batches, for documents of one format.  It is copied
  * before the return.  The lane must have no batch in flight.
  */
@@ -116,7 +133,8 @@ extern "C"
 	/*
  * Starts to score documents against the lane's query.  documents is not needed
  * after the return; what the documents' addresses point to must stay until the
- * batch is done.  The lane must have no batch in flight.
+ * batch is done.  The lane must have no batch in flight.  No documents, without a
+ * query even: a batch that is done when what came before is.
  */
 	extern MaxsimCudaStatus maxsim_cuda_submit(MaxsimCudaLane *lane, const MaxsimCudaDocument *documents,
 											   uint32_t ndocuments, char message[MAXSIM_MESSAGE_SIZE]);

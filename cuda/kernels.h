@@ -5,6 +5,7 @@
 #ifndef MAXSIM_KERNELS_H
 #define MAXSIM_KERNELS_H
 
+#include "engine_cuda.h"
 #include "plan.h"
 
 #include <cuda_runtime.h>
@@ -60,13 +61,7 @@ extern cudaError_t maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat
 									   const float *weights, uint32_t ntokens, uint32_t dim, void *image,
 									   float *padded_weights, cudaStream_t stream);
 
-/* A document to be copied to GPU memory, to a multiple of 16 bytes. */
-typedef struct MaxsimMove
-{
-	uint64_t from;
-	uint64_t to;
-	uint64_t size; /* bytes */
-} MaxsimMove;
+typedef MaxsimCudaMove MaxsimMove;
 
 extern cudaError_t maxsim_launch_move(const MaxsimMove *moves, uint32_t nmoves, cudaStream_t stream);
 

@@ -73,17 +73,23 @@ within(uint64_t offset, uint64_t size, uint64_t total)
 	return offset <= total && size <= total - offset;
 }
 
+/* Bytes of the mapping, or of a device's arena; 0: there is no such device. */
+static uint64_t
+space_size(const ScorerMapping *mapping, const ScorerDevice *device, int number)
+{
+	return number == SCORER_IN_MAPPING ? mapping->size : device->arena_size(number);
+}
+
 /* A backend is trusted with data, but a wrong size must not end the scorer. */
 static bool
-check_request(const ScorerMapping *mapping, ScorerSlot *slot)
+check_request(const ScorerMapping *mapping, const ScorerDevice *device, ScorerSlot *slot)
 {
 	uint64_t n = 0;
 	uint64_t dim = slot->query_dim;
 
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 		n += slot->ndocuments[format];
-	if (n > SCORER_MAX_DOCUMENTS || dim == 0 || dim > 65535 || slot->query_ntokens == 0 ||
-		slot->query_offset % sizeof(float) != 0 ||
+	if (n > SCORER_MAX_DOCUMENTS || dim == 0 || dim > 65535 || slot->query_offset % sizeof(float) != 0 ||
 		!within(slot->query_offset, slot->query_ntokens * dim * sizeof(float), mapping->size))
 		return false;
 
@@ -93,8 +99,14 @@ check_request(const ScorerMapping *mapping, ScorerSlot *slot)
 		for (uint32_t i = 0; i < slot->ndocuments[format]; i++, n++)
 		{
 			const ScorerDocument *document = &scorer_documents(slot)[n];
+			uint64_t size = document->ntokens * dim * maxsim_element_size(format);
 
-			if (!within(document->offset, document->ntokens * dim * maxsim_element_size(format), mapping->size))
+			if (!within(document->offset, size, space_size(mapping, device, document->device)))
+				return false;
+			if (document->copy_to != SCORER_NO_COPY &&
+				(document->copy_device < 0 || document->copy_to % SCORER_COPY_ALIGNMENT != 0 ||
+				 !within(document->offset, scorer_copy_size(size), space_size(mapping, device, document->device)) ||
+				 !within(document->copy_to, scorer_copy_size(size), space_size(mapping, device, document->copy_device))))
 				return false;
 		}
 	}
@@ -114,7 +126,7 @@ handle(const Connection *connection, const ScorerSubmit *submit)
 		return true;
 
 	slot->message[0] = '\0';
-	if (check_request(connection->mapping, slot))
+	if (check_request(connection->mapping, connection->device, slot))
 		status = connection->device->score(connection->mapping, slot);
 	else
 		snprintf(slot->message, sizeof(slot->message), "scorer received a request outside its mapping");

@@ -11,12 +11,30 @@
 
 #include "device.h"
 
+/* stands for a GPU's own memory */
+static char *arena;
+static uint64_t arena_bytes;
+
+static uint64_t
+arena_size(int number)
+{
+	return number == 0 ? arena_bytes : 0;
+}
+
 static bool
-open_cpu(ScorerMapping *mapping, const char *devices, ScorerReport *report)
+open_cpu(ScorerMapping *mapping, const char *devices, const char *cache, ScorerReport *report)
 {
 	(void) mapping;
 	(void) devices;
+	arena_bytes = scorer_arena_bytes(cache, 1 << 30);
+	if (arena_bytes > 0 && posix_memalign((void **) &arena, SCORER_PAGE, arena_bytes) != 0)
+	{
+		snprintf(report->arena_message, sizeof(report->arena_message), "could not allocate %llu bytes",
+				 (unsigned long long) arena_bytes);
+		arena_bytes = 0;
+	}
 	report->ndevices = 1;
+	report->arena_sizes[0] = arena_bytes;
 	snprintf(report->devices[0], sizeof(report->devices[0]), "%s", maxsim_cpu_engine()->name);
 	return true;
 }
@@ -30,6 +48,26 @@ is_abandoned(void *arg)
 	return SLOT_STATE(atomic_load(&slot->word)) == SLOT_ABANDONED;
 }
 
+static char *
+address_of(ScorerMapping *mapping, int device, uint64_t offset)
+{
+	return (device == SCORER_IN_MAPPING ? (char *) mapping : arena) + offset;
+}
+
+/* Copies a document where it is to be scored, if anywhere; returns where it lies. */
+static const char *
+place(ScorerMapping *mapping, const ScorerDocument *document, uint64_t size)
+{
+	char *from = address_of(mapping, document->device, document->offset);
+	char *to;
+
+	if (document->copy_to == SCORER_NO_COPY)
+		return from;
+	to = address_of(mapping, document->copy_device, document->copy_to);
+	memmove(to, from, scorer_copy_size(size));
+	return to;
+}
+
 /* Scores documents first to first + n - 1 of the slot, which have one format. */
 static MaxsimStatus
 score_format(ScorerMapping *mapping, ScorerSlot *slot, MaxsimFormat format, uint32_t first, uint32_t n)
@@ -37,7 +75,7 @@ score_format(ScorerMapping *mapping, ScorerSlot *slot, MaxsimFormat format, uint
 	const MaxsimEngine *engine = maxsim_cpu_engine();
 	MaxsimQuery query = {(const float *) ((char *) mapping + slot->query_offset), NULL,
 						 slot->query_ntokens, slot->query_dim};
-	size_t size = engine->prepared_size(&query, format);
+	size_t size = query.ntokens > 0 ? engine->prepared_size(&query, format) : 1;
 	void *memory = size == 0 ? NULL : malloc(size);
 	MaxsimDocument *documents = malloc(n * sizeof(MaxsimDocument));
 	MaxsimBatch batch = {NULL, documents, n, scorer_scores(slot) + first, is_abandoned, slot};
@@ -49,11 +87,16 @@ score_format(ScorerMapping *mapping, ScorerSlot *slot, MaxsimFormat format, uint
 	{
 		for (uint32_t i = 0; i < n; i++)
 		{
-			documents[i].tokens = (char *) mapping + scorer_documents(slot)[first + i].offset;
-			documents[i].ntokens = scorer_documents(slot)[first + i].ntokens;
+			const ScorerDocument *document = &scorer_documents(slot)[first + i];
+			uint64_t bytes = (uint64_t) document->ntokens * query.dim * maxsim_element_size(format);
+
+			documents[i].tokens = place(mapping, document, bytes);
+			documents[i].ntokens = document->ntokens;
 		}
-		status = engine->prepare(&query, format, memory, &batch.query, slot->message);
-		if (status == MAXSIM_OK)
+		status = MAXSIM_OK;
+		if (query.ntokens > 0)
+			status = engine->prepare(&query, format, memory, &batch.query, slot->message);
+		if (query.ntokens > 0 && status == MAXSIM_OK)
 			status = engine->score(&batch);
 	}
 	free(documents);
@@ -76,4 +119,4 @@ score_cpu(ScorerMapping *mapping, ScorerSlot *slot)
 	return status;
 }
 
-const ScorerDevice scorer_device_cpu = {"cpu", open_cpu, score_cpu};
+const ScorerDevice scorer_device_cpu = {"cpu", open_cpu, arena_size, score_cpu};

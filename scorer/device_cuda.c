@@ -26,13 +26,18 @@
 typedef struct Lane
 {
 	MaxsimCudaLane *lane;
+	uint32_t n;                            /* documents of the batch in flight */
+	uint32_t places[SCORER_MAX_DOCUMENTS]; /* where in the slot they stand */
 	MaxsimCudaDocument documents[SCORER_MAX_DOCUMENTS];
+	MaxsimCudaMove moves[SCORER_MAX_DOCUMENTS];
 } Lane;
 
 typedef struct Device
 {
 	MaxsimCudaDevice *device;
 	uint64_t mapping; /* where it sees the mapping */
+	uint64_t arena;
+	uint64_t arena_size;
 	Lane *free_lanes[LANES_PER_DEVICE];
 	int nfree;
 } Device;
@@ -60,9 +65,31 @@ status_of(MaxsimCudaStatus status)
 	}
 }
 
+/* Gives a device its arena; without it, it works as well, and the report says why. */
+static void
+open_arena(Device *device, const char *cache, uint64_t memory, ScorerReport *report)
+{
+	uint64_t size = scorer_arena_bytes(cache, memory);
+
+	if (size == 0)
+		return;
+	if (size > memory)
+		snprintf(report->arena_message, sizeof(report->arena_message),
+				 "flash_maxsim.gpu_cache_size is %llu MB, but the device has %llu MB",
+				 (unsigned long long) size >> 20, (unsigned long long) memory >> 20);
+	else if (maxsim_cuda_alloc(device->device, size, &device->arena, report->arena_message) == MAXSIM_CUDA_OK)
+		device->arena_size = size;
+}
+
+static uint64_t
+arena_size(int number)
+{
+	return number >= 0 && number < ndevices ? devices[number].arena_size : 0;
+}
+
 /* Opens device number and its lanes; false: the report's message says why not. */
 static bool
-open_device(int number, ScorerMapping *mapping, ScorerReport *report)
+open_device(int number, ScorerMapping *mapping, const char *cache, ScorerReport *report)
 {
 	Device *device = &devices[ndevices];
 	MaxsimCudaInfo info;
@@ -89,6 +116,8 @@ open_device(int number, ScorerMapping *mapping, ScorerReport *report)
 		device->free_lanes[device->nfree++] = lane;
 	}
 	maxsim_cuda_info(device->device, &info);
+	open_arena(device, cache, info.memory, report);
+	report->arena_sizes[ndevices] = device->arena_size;
 	snprintf(report->devices[ndevices], sizeof(report->devices[0]), "%s", info.name);
 	report->ndevices = ++ndevices;
 	return true;
@@ -113,7 +142,7 @@ is_listed(const char *list, int number)
 }
 
 static bool
-open_cuda(ScorerMapping *mapping, const char *list, ScorerReport *report)
+open_cuda(ScorerMapping *mapping, const char *list, const char *cache, ScorerReport *report)
 {
 	int count;
 
@@ -121,7 +150,7 @@ open_cuda(ScorerMapping *mapping, const char *list, ScorerReport *report)
 		return false;
 	for (int number = 0; number < count && ndevices < SCORER_MAX_DEVICES; number++)
 	{
-		if (is_listed(list, number) && !open_device(number, mapping, report))
+		if (is_listed(list, number) && !open_device(number, mapping, cache, report))
 			return false;
 	}
 	if (ndevices == 0)
@@ -130,47 +159,54 @@ open_cuda(ScorerMapping *mapping, const char *list, ScorerReport *report)
 	return ndevices > 0;
 }
 
-/* The thread's last one, which may still have its query. */
-static _Thread_local Lane *last_lane;
+/* The thread's last lane on each device, which may still have its query. */
+static _Thread_local Lane *last_lanes[SCORER_MAX_DEVICES];
 
-/* Moves the thread's last lane, if it is free, to the end of the device's list. */
+/* Moves a lane, if it is free, to the end of the device's list. */
 static void
-prefer_last_lane(Device *device)
+prefer_lane(Device *device, const Lane *lane)
 {
 	for (int i = 0; i < device->nfree; i++)
 	{
-		if (device->free_lanes[i] == last_lane)
+		if (device->free_lanes[i] == lane)
 		{
-			device->free_lanes[i] = device->free_lanes[device->nfree - 1];
-			device->free_lanes[device->nfree - 1] = last_lane;
+			Lane *last = device->free_lanes[device->nfree - 1];
+
+			device->free_lanes[device->nfree - 1] = device->free_lanes[i];
+			device->free_lanes[i] = last;
 		}
 	}
 }
 
-/* A lane of the least busy device, when there is one. */
-static Lane *
-take_lane(Device **device)
+/* The device with most lanes free. */
+static int
+least_busy_device(void)
 {
-	Lane *lane;
+	int best = 0;
 
 	pthread_mutex_lock(&mutex);
-	for (;;)
+	for (int i = 1; i < ndevices; i++)
 	{
-		*device = &devices[0];
-		for (int i = 1; i < ndevices; i++)
-		{
-			if (devices[i].nfree > (*device)->nfree)
-				*device = &devices[i];
-		}
-		if ((*device)->nfree > 0)
-			break;
-		pthread_cond_wait(&lane_freed, &mutex);
+		if (devices[i].nfree > devices[best].nfree)
+			best = i;
 	}
-	prefer_last_lane(*device);
-	lane = (*device)->free_lanes[--(*device)->nfree];
 	pthread_mutex_unlock(&mutex);
-	last_lane = lane;
-	return lane;
+	return best;
+}
+
+/* A lane of the device, when there is one. */
+static Lane *
+take_lane(Device *device)
+{
+	Lane **last = &last_lanes[device - devices];
+
+	pthread_mutex_lock(&mutex);
+	while (device->nfree == 0)
+		pthread_cond_wait(&lane_freed, &mutex);
+	prefer_lane(device, *last);
+	*last = device->free_lanes[--device->nfree];
+	pthread_mutex_unlock(&mutex);
+	return *last;
 }
 
 static void
@@ -178,63 +214,178 @@ give_lane_back(Device *device, Lane *lane)
 {
 	pthread_mutex_lock(&mutex);
 	device->free_lanes[device->nfree++] = lane;
-	pthread_cond_signal(&lane_freed);
+	pthread_cond_broadcast(&lane_freed);
 	pthread_mutex_unlock(&mutex);
 }
 
-/* Scores documents first to first + n - 1 of the slot, which have one format. */
+/* The address by which device sees a document, wherever it lies. */
+static uint64_t
+address_of(const Device *device, int space, uint64_t offset)
+{
+	return (space == SCORER_IN_MAPPING ? device->mapping : devices[space].arena) + offset;
+}
+
+/*
+ * The device that a document is scored on: whose memory it lies in or comes to; other
+ * says who takes those of the mapping.
+ */
+static int
+home_of(const ScorerDocument *document, int other)
+{
+	if (document->copy_to != SCORER_NO_COPY)
+		return document->copy_device;
+	return document->device != SCORER_IN_MAPPING ? document->device : other;
+}
+
+/*
+ * Starts what a device has to do for documents first to first + n - 1 of the slot,
+ * which have one format.
+ */
 static MaxsimCudaStatus
-score_format(ScorerMapping *mapping, ScorerSlot *slot, const Device *device, Lane *lane,
-			 MaxsimFormat format, uint32_t first, uint32_t n)
+submit(ScorerMapping *mapping, ScorerSlot *slot, const Device *device, Lane *lane, int other,
+	   MaxsimFormat format, uint32_t first, uint32_t n)
 {
 	MaxsimQuery query = {(const float *) ((char *) mapping + slot->query_offset), NULL,
 						 slot->query_ntokens, slot->query_dim};
-	const ScorerDocument *documents = scorer_documents(slot) + first;
-	const float *scores;
-	MaxsimCudaStatus status = maxsim_cuda_query(lane->lane, &query, format, slot->message);
+	uint64_t row = slot->query_dim * maxsim_element_size(format);
+	const ScorerDocument *documents = scorer_documents(slot);
+	MaxsimCudaStatus status = MAXSIM_CUDA_OK;
+	uint32_t nmoves = 0;
 
-	if (status != MAXSIM_CUDA_OK)
-		return status;
+	lane->n = 0;
+	for (uint32_t i = first; i < first + n; i++)
+	{
+		const ScorerDocument *document = &documents[i];
+		uint64_t address;
+
+		if (home_of(document, other) != device - devices)
+			continue;
+		address = address_of(device, document->device, document->offset);
+		if (document->copy_to != SCORER_NO_COPY)
+		{
+			uint64_t to = address_of(device, document->copy_device, document->copy_to);
+
+			lane->moves[nmoves++] = (MaxsimCudaMove){address, to, scorer_copy_size(document->ntokens * row)};
+			address = to;
+		}
+		lane->documents[lane->n] = (MaxsimCudaDocument){address, document->ntokens};
+		lane->places[lane->n++] = i;
+	}
+	if (lane->n == 0)
+		return MAXSIM_CUDA_OK;
+	if (query.ntokens > 0)
+		status = maxsim_cuda_query(lane->lane, &query, format, slot->message);
+	if (status == MAXSIM_CUDA_OK && nmoves > 0)
+		status = maxsim_cuda_move(lane->lane, lane->moves, nmoves, slot->message);
+	if (status == MAXSIM_CUDA_OK)
+		status = maxsim_cuda_submit(lane->lane, lane->documents, query.ntokens > 0 ? lane->n : 0, slot->message);
+	return status;
+}
+
+/* Waits for what submit() started. */
+static MaxsimCudaStatus
+collect(ScorerSlot *slot, Lane *lane)
+{
+	const float *scores;
+	MaxsimCudaStatus status;
+
+	if (lane->n == 0)
+		return MAXSIM_CUDA_OK;
+	status = maxsim_cuda_wait(lane->lane, &scores, slot->message);
+	for (uint32_t i = 0; i < lane->n && status == MAXSIM_CUDA_OK && slot->query_ntokens > 0; i++)
+		scorer_scores(slot)[lane->places[i]] = scores[i];
+	return status;
+}
+
+/* Which devices a request needs; sets *other to the one that takes what none has. */
+static void
+choose_devices(ScorerSlot *slot, uint32_t n, bool needed[SCORER_MAX_DEVICES], int *other)
+{
+	const ScorerDocument *documents = scorer_documents(slot);
+	bool any = false;
+
+	memset(needed, 0, SCORER_MAX_DEVICES * sizeof(bool));
+	*other = -1;
 	for (uint32_t i = 0; i < n; i++)
 	{
-		lane->documents[i].address = device->mapping + documents[i].offset;
-		lane->documents[i].ntokens = documents[i].ntokens;
+		int home = home_of(&documents[i], -1);
+
+		if (home < 0)
+			any = true;
+		else
+		{
+			needed[home] = true;
+			*other = home;
+		}
 	}
-	status = maxsim_cuda_submit(lane->lane, lane->documents, n, slot->message);
-	if (status == MAXSIM_CUDA_OK)
-		status = maxsim_cuda_wait(lane->lane, &scores, slot->message);
-	if (status == MAXSIM_CUDA_OK)
-		memcpy(scorer_scores(slot) + first, scores, n * sizeof(float));
-	return status;
+	if (any && *other < 0)
+	{
+		*other = least_busy_device();
+		needed[*other] = true;
+	}
 }
 
 static MaxsimStatus
 score_cuda(ScorerMapping *mapping, ScorerSlot *slot)
 {
+	Lane *lanes[SCORER_MAX_DEVICES] = {NULL};
+	bool needed[SCORER_MAX_DEVICES];
 	MaxsimCudaStatus status = MAXSIM_CUDA_OK;
 	uint32_t first = 0;
-	Device *device;
-	Lane *lane = take_lane(&device);
+	uint32_t n = 0;
+	int other;
 
+	for (int format = 0; format < MAXSIM_NFORMATS; format++)
+		n += slot->ndocuments[format];
+	choose_devices(slot, n, needed, &other);
+
+	/* in one order, so that no two requests wait for each other */
+	for (int i = 0; i < ndevices; i++)
+		lanes[i] = needed[i] ? take_lane(&devices[i]) : NULL;
 	for (int format = 0; format < MAXSIM_NFORMATS && status == MAXSIM_CUDA_OK; format++)
 	{
-		if (slot->ndocuments[format] > 0)
-			status = score_format(mapping, slot, device, lane, format, first, slot->ndocuments[format]);
-		first += slot->ndocuments[format];
+		n = slot->ndocuments[format];
+		for (int i = 0; i < ndevices; i++)
+		{
+			if (lanes[i] != NULL)
+				lanes[i]->n = 0;
+			if (lanes[i] != NULL && n > 0 && status == MAXSIM_CUDA_OK)
+				status = submit(mapping, slot, &devices[i], lanes[i], other, format, first, n);
+		}
+		for (int i = 0; i < ndevices; i++)
+		{
+			/* what was started must end, whatever became of the rest */
+			MaxsimCudaStatus collected = lanes[i] != NULL ? collect(slot, lanes[i]) : MAXSIM_CUDA_OK;
+
+			status = status == MAXSIM_CUDA_OK ? collected : status;
+		}
+		first += n;
 	}
-	give_lane_back(device, lane);
+	for (int i = 0; i < ndevices; i++)
+	{
+		if (lanes[i] != NULL)
+			give_lane_back(&devices[i], lanes[i]);
+	}
 	return status_of(status);
 }
 
 #else
 
 static bool
-open_cuda(ScorerMapping *mapping, const char *devices, ScorerReport *report)
+open_cuda(ScorerMapping *mapping, const char *devices, const char *cache, ScorerReport *report)
 {
 	(void) mapping;
 	(void) devices;
+	(void) cache;
 	snprintf(report->message, sizeof(report->message), "scorer was built without CUDA");
 	return false;
+}
+
+static uint64_t
+arena_size(int number)
+{
+	(void) number;
+	return 0;
 }
 
 static MaxsimStatus
@@ -247,4 +398,4 @@ score_cuda(ScorerMapping *mapping, ScorerSlot *slot)
 
 #endif
 
-const ScorerDevice scorer_device_cuda = {"cuda", open_cuda, score_cuda};
+const ScorerDevice scorer_device_cuda = {"cuda", open_cuda, arena_size, score_cuda};

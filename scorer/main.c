@@ -3,7 +3,7 @@
  *		The scorer: a process of its own that owns the GPUs and scores for every
  *		backend of one server.
  *
- *		flash_maxsim_scorer ENGINE DEVICES
+ *		flash_maxsim_scorer ENGINE DEVICES CACHE
  *
  * The server's background worker starts it in the data directory, with the mapping
  * as descriptor 3 and a pipe for one report as descriptor 4.  A fault of a GPU or
@@ -29,6 +29,15 @@
 #include <unistd.h>
 
 #include "connection.h"
+
+uint64_t
+scorer_arena_bytes(const char *cache, uint64_t memory)
+{
+	char *end;
+	uint64_t number = strtoull(cache, &end, 10);
+
+	return *end == '%' ? memory / 100 * number : number;
+}
 
 static void
 report_and_exit(const ScorerReport *report)
@@ -139,7 +148,7 @@ main(int argc, char **argv)
 
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
-	if (argc != 3)
+	if (argc != 4)
 	{
 		fprintf(stderr, "%s is started by the server, not by hand\n", argv[0]);
 		return 2;
@@ -151,7 +160,7 @@ main(int argc, char **argv)
 	if (mapping == NULL)
 		report_and_exit(&report);
 	incarnation = mapping->incarnation;
-	if (!device->open(mapping, argv[2], &report))
+	if (!device->open(mapping, argv[2], argv[3], &report))
 	{
 		report.no_device = 1;
 		report_and_exit(&report);

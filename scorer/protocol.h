@@ -6,7 +6,9 @@
  * The mapping is a memfd made by the postmaster, inherited by every backend and
  * handed to the scorer, which registers it as memory that the GPU reads.  It holds
  * slots.  A backend takes a slot, gathers documents into it, and sends the slot's
- * number to the scorer; the scorer writes scores into the slot and answers.
+ * number to the scorer; the scorer writes scores into the slot and answers.  Behind
+ * them lies the host arena of the document cache; a GPU's arena is in its own memory,
+ * and backends know it by offsets.
  *
  * Both sides are built together and check version and epoch when they meet.  No
  * PostgreSQL and no CUDA here.
@@ -20,7 +22,7 @@
 #include "../src/engine.h"
 
 #define SCORER_MAGIC 0x534d584du /* "MXMS" */
-#define SCORER_PROTOCOL_VERSION 1
+#define SCORER_PROTOCOL_VERSION 2
 
 /* in the data directory, where base backups leave it out without a word */
 #define SCORER_SOCKET "pg_stat_tmp/flash_maxsim.sock"
@@ -32,7 +34,7 @@
 #define SCORER_STATUS_FD 4
 
 #define SCORER_MAX_DEVICES 16
-#define SCORER_MAX_DOCUMENTS 3072 /* of a slot */
+#define SCORER_MAX_DOCUMENTS 4096 /* of a slot */
 #define SCORER_PAGE 4096
 
 /*
@@ -61,13 +63,23 @@ typedef enum SlotState
 #define SLOT_STATE(word) ((SlotState) ((word) &0xff))
 #define SLOT_REQUEST(word) ((word) >> 8)
 
-/* A document of a request: where it begins in the mapping. */
+/*
+ * A document of a request: where it begins, in the mapping or in a device's arena.  One
+ * with a copy_to is first copied there, to the arena of device copy_device, to a
+ * multiple of SCORER_COPY_ALIGNMENT bytes, and scored where it then lies.
+ */
 typedef struct ScorerDocument
 {
 	uint64_t offset;
+	uint64_t copy_to; /* SCORER_NO_COPY: nowhere */
 	uint32_t ntokens;
-	uint32_t reserved;
+	int16_t device; /* whose arena; SCORER_IN_MAPPING: none */
+	int16_t copy_device;
 } ScorerDocument;
+
+#define SCORER_IN_MAPPING (-1)
+#define SCORER_NO_COPY UINT64_MAX
+#define SCORER_COPY_ALIGNMENT 16
 
 /* A slot: this header, then documents, scores and data, each at a page's start. */
 typedef struct ScorerSlot
@@ -75,8 +87,11 @@ typedef struct ScorerSlot
 	_Atomic uint64_t word;
 	_Atomic uint32_t incarnation; /* of the scorer that it was sent to last */
 
+	/* of the cache's epochs: until the scorer is done, documents known since then stay where they are */
+	_Atomic uint64_t reader_epoch;
+
 	/* the request, written by the backend before SUBMITTED */
-	uint32_t query_ntokens;
+	uint32_t query_ntokens; /* 0: only copy */
 	uint32_t query_dim;
 	uint64_t query_offset;                /* of float [ntokens][dim] in the mapping */
 	uint32_t ndocuments[MAXSIM_NFORMATS]; /* those of format 0 first in documents */
@@ -97,6 +112,8 @@ typedef struct ScorerMapping
 	uint32_t incarnation; /* of the scorer that is started next, or was started last */
 	uint64_t slot_stride;
 	uint64_t data_size; /* bytes of a slot for query and documents */
+	uint64_t arena_offset;
+	uint64_t arena_size; /* 0: none */
 } ScorerMapping;
 
 #define SCORER_DOCUMENTS_OFFSET SCORER_PAGE
@@ -122,6 +139,13 @@ static inline float *
 scorer_scores(ScorerSlot *slot)
 {
 	return (float *) ((char *) slot + SCORER_SCORES_OFFSET);
+}
+
+/* Bytes of a document, as they are copied. */
+static inline uint64_t
+scorer_copy_size(uint64_t size)
+{
+	return (size + SCORER_COPY_ALIGNMENT - 1) / SCORER_COPY_ALIGNMENT * SCORER_COPY_ALIGNMENT;
 }
 
 static inline char *
@@ -169,7 +193,9 @@ typedef struct ScorerReport
 	uint32_t ndevices;
 	char engine[16];
 	char devices[SCORER_MAX_DEVICES][64]; /* their names */
-	char message[MAXSIM_MESSAGE_SIZE];    /* why not ready */
+	uint64_t arena_sizes[SCORER_MAX_DEVICES];
+	char arena_message[MAXSIM_MESSAGE_SIZE]; /* why an arena is missing that was asked for */
+	char message[MAXSIM_MESSAGE_SIZE];       /* why not ready */
 } ScorerReport;
 
 #endif /* MAXSIM_PROTOCOL_H */

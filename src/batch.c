@@ -44,6 +44,8 @@ typedef struct Shape
 	uint32 row_size;    /* of a token as stored */
 } Shape;
 
+static void *fetch_again(void *arg, const CacheKey *key);
+
 Batch *
 batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg)
 {
@@ -54,7 +56,7 @@ batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDe
 	batch->source = source;
 	batch->context = context;
 	batch->scratch = AllocSetContextCreate(context, "maxsim batch scratch", ALLOCSET_DEFAULT_SIZES);
-	buffers_init(&batch->buffers, query, context, deliver, arg);
+	buffers_init(&batch->buffers, query, context, deliver, arg, fetch_again, batch);
 	return batch;
 }
 
@@ -209,9 +211,38 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 	buffers_deliver(&batch->buffers, id, query_check_score(engine->finish(prepared)), false);
 }
 
+/*
+ * A BatchFetch: a document that was to come from a device's arena.  The snapshot that
+ * showed its row is still there.
+ */
+static void *
+fetch_again(void *arg, const CacheKey *key)
+{
+	Batch *batch = arg;
+	Payload payload = {NULL, {0}, 0};
+	char *memory;
+	char *elements;
+	uint64 n;
+	Shape shape;
+
+	payload.pointer.va_rawsize = key->raw_size;
+	payload.pointer.va_extinfo = key->external_info;
+	payload.pointer.va_valueid = key->value;
+	payload.pointer.va_toastrelid = key->relation;
+	payload.size = VARATT_EXTERNAL_GET_EXTSIZE(payload.pointer);
+	memory = MemoryContextAllocHuge(batch->context, payload.size + 2 * BUFFER_ALIGNMENT);
+	/* as in gather(): the header first, elements at an aligned address behind it */
+	read_payload(batch, &payload, 0, payload.size, memory + BUFFER_ALIGNMENT);
+	shape = shape_of_document(batch, memory + BUFFER_ALIGNMENT, &payload);
+	n = (uint64) shape.ntokens * shape.dim;
+	elements = memmove(memory, memory + BUFFER_ALIGNMENT + shape.header_size, n * (shape.row_size / shape.dim));
+	convert_in_place(batch, elements, n, 0);
+	return elements;
+}
+
 /* Brings a document that fits into the buffer, and puts it on its list. */
 static void
-gather(Batch *batch, int64 id, const Payload *payload)
+gather(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
 {
 	uint32 header_size = batch->type == DOCUMENT_MULTIVEC ? MULTIVEC_HEADER_SIZE - VARHDRSZ : MAX_HEADER_SIZE;
 	BatchBuffer *buffer;
@@ -233,7 +264,7 @@ gather(Batch *batch, int64 id, const Payload *payload)
 	elements += shape.header_size - header_size; /* a bitmap lies between */
 	convert_in_place(batch, elements, (uint64) shape.ntokens * shape.dim, 0);
 
-	buffers_add(&batch->buffers, id, shape.format, elements, shape.ntokens,
+	buffers_add(&batch->buffers, id, key, shape.format, elements, shape.ntokens,
 				elements + (uint64) shape.ntokens * shape.row_size);
 }
 
@@ -244,6 +275,7 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	ErrorContextCallback context = {error_context_stack, document_error_context, batch};
 	MemoryContext old;
 	Payload payload = {0};
+	CacheKey key = {0};
 
 	CHECK_FOR_INTERRUPTS();
 	if (is_null)
@@ -262,10 +294,14 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 		payload.memory = VARDATA_ANY(value);
 		payload.size = VARSIZE_ANY_EXHDR(value);
 	}
-	if (payload.size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
+	else if (cache_enabled())
+		key = cache_key(&payload.pointer, batch->type);
+	if (OidIsValid(key.value) && buffers_add_cached(&batch->buffers, id, &key))
+		;
+	else if (payload.size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
 		score_in_slices(batch, id, &payload);
 	else
-		gather(batch, id, &payload);
+		gather(batch, id, &payload, &key);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(batch->scratch);
 	error_context_stack = context.previous;

@@ -11,14 +11,6 @@
 
 #include "buffers.h"
 
-/* What a document column holds. */
-typedef enum DocumentType
-{
-	DOCUMENT_MULTIVEC,
-	DOCUMENT_REAL_ARRAY,
-	DOCUMENT_DOUBLE_ARRAY
-} DocumentType;
-
 typedef struct Batch Batch;
 
 /*

@@ -13,8 +13,6 @@
 
 #include "buffers.h"
 
-StaticAssertDecl(BUFFER_MAX_DOCUMENTS *MAXSIM_NFORMATS <= SCORER_MAX_DOCUMENTS, "a slot's table must hold a buffer's documents");
-
 /* a buffer up to this size stays with the session, which saves its page faults */
 #define KEEP_SIZE (4 * 1024 * 1024)
 
@@ -116,12 +114,15 @@ release(void *arg)
 
 	gpu_release(&buffers->pair[0].slot);
 	gpu_release(&buffers->pair[1].slot);
+	if (buffers->reading)
+		cache_read_end();
+	buffers->reading = false;
 	release_session_buffer(buffers);
 }
 
 void
 buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
-			 BatchDeliver deliver, void *arg)
+			 BatchDeliver deliver, void *arg, BatchFetch fetch, void *fetch_arg)
 {
 	BatchBuffer *first = &buffers->pair[0];
 
@@ -130,12 +131,20 @@ buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 	buffers->context = context;
 	buffers->deliver = deliver;
 	buffers->deliver_arg = arg;
+	buffers->fetch = fetch;
+	buffers->fetch_arg = fetch_arg;
 	buffers->current = first;
 	buffers->release.func = release;
 	buffers->release.arg = buffers;
 	MemoryContextRegisterResetCallback(context, &buffers->release);
 
 	buffers->use_scorer = take_slot(buffers);
+	buffers->incarnation = gpu_incarnation();
+	if (cache_enabled())
+	{
+		cache_read_begin();
+		buffers->reading = true;
+	}
 	if (!buffers->use_scorer)
 	{
 		first->size = first->fill = (Size) maxsim_batch_size * 1024;
@@ -149,16 +158,107 @@ buffers_deliver(BatchBuffers *buffers, int64 id, float score, bool is_null)
 	buffers->deliver(buffers->deliver_arg, id, score, is_null);
 }
 
-/* Delivers the scores of a list, and empties it. */
+/* Makes a buffer empty. */
 static void
-deliver_list(BatchBuffers *buffers, DocumentList *list, const float *scores)
+clear(BatchBuffer *buffer)
+{
+	for (int format = 0; format < MAXSIM_NFORMATS; format++)
+		buffer->lists[format].n = 0;
+	buffer->used = 0;
+	buffer->ndocuments = 0;
+	buffer->needs_device = false;
+	buffer->nadmissions = 0;
+}
+
+static void
+deliver_list(BatchBuffers *buffers, const DocumentList *list, const float *scores)
 {
 	for (uint32 i = 0; i < list->n; i++)
 	{
-		buffers->id = list->ids[i];
-		buffers_deliver(buffers, list->ids[i], query_check_score(scores[i]), false);
+		buffers->id = list->infos[i].id;
+		buffers_deliver(buffers, list->infos[i].id, query_check_score(scores[i]), false);
 	}
-	list->n = 0;
+}
+
+static CacheAdmission *
+add_admission(BatchBuffers *buffers, BatchBuffer *buffer)
+{
+	if (buffer->nadmissions == buffer->max_admissions)
+	{
+		uint32 n = Max(64, buffer->max_admissions * 2);
+
+		buffer->admissions = buffer->admissions == NULL
+								 ? MemoryContextAlloc(buffers->context, n * sizeof(CacheAdmission))
+								 : repalloc(buffer->admissions, n * sizeof(CacheAdmission));
+		buffer->max_admissions = n;
+	}
+	return &buffer->admissions[buffer->nadmissions++];
+}
+
+/* Notes a document of the buffer for a tier of the cache. */
+static void
+want_admission(BatchBuffers *buffers, BatchBuffer *buffer, int format, uint32 i, bool lasting)
+{
+	const DocumentList *list = &buffer->lists[format];
+	CacheAdmission *admission = add_admission(buffers, buffer);
+	uint32 dim = buffers->query->query.dim;
+
+	memset(admission, 0, sizeof(*admission));
+	admission->key = list->infos[i].key;
+	admission->format = format;
+	admission->ntokens = list->documents[i].ntokens;
+	admission->dim = dim;
+	admission->size = (uint64) admission->ntokens * dim * maxsim_element_size(format);
+	admission->lasting = lasting;
+	admission->source = list->documents[i].tokens;
+}
+
+/*
+ * Copies documents that the CPU has scored to the host arena: those that were looked
+ * for before.  The first time would cost a query that comes once a copy for nothing.
+ */
+static void
+admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
+{
+	if (!buffers->reading || !cache_has(CACHE_HOST))
+		return;
+	buffer->nadmissions = 0;
+	for (int format = 0; format < MAXSIM_NFORMATS; format++)
+	{
+		const DocumentList *list = &buffer->lists[format];
+
+		for (uint32 i = 0; i < list->n; i++)
+		{
+			if (list->infos[i].place == IN_BUFFER && OidIsValid(list->infos[i].key.value) &&
+				cache_seen_before(&list->infos[i].key))
+			{
+				want_admission(buffers, buffer, format, i, false);
+			}
+		}
+	}
+	if (buffer->nadmissions == 0)
+		return;
+	cache_reserve(CACHE_HOST, buffer->admissions, buffer->nadmissions);
+	for (uint32 k = 0; k < buffer->nadmissions; k++)
+	{
+		const CacheAdmission *admission = &buffer->admissions[k];
+
+		if (admission->offset != CACHE_NOWHERE)
+			memcpy(cache_host_address(admission->offset), admission->source, admission->size);
+	}
+	cache_admit(buffer->admissions, buffer->nadmissions);
+	buffer->nadmissions = 0;
+}
+
+/* Scores a document that only a device has: it is brought again. */
+static void
+score_again(BatchBuffers *buffers, int format, const DocumentList *list, uint32 i)
+{
+	void *elements = buffers->fetch(buffers->fetch_arg, &list->infos[i].key);
+	MaxsimDocument document = {elements, list->documents[i].ntokens};
+
+	query_score(buffers->query, format, &document, 1, &list->scores[i]);
+	pfree(elements);
 }
 
 static void
@@ -170,11 +270,22 @@ score_on_cpu(BatchBuffers *buffers, BatchBuffer *buffer)
 
 		if (list->n == 0)
 			continue;
-		buffers->id = list->ids[0];
-		query_score(buffers->query, format, list->documents, list->n, list->scores);
+		buffers->id = list->infos[0].id;
+		if (!buffer->needs_device)
+			query_score(buffers->query, format, list->documents, list->n, list->scores);
+		for (uint32 i = 0; i < list->n && buffer->needs_device; i++)
+		{
+			buffers->id = list->infos[i].id;
+			if (list->documents[i].tokens == NULL)
+				score_again(buffers, format, list, i);
+			else
+				query_score(buffers->query, format, &list->documents[i], 1, &list->scores[i]);
+		}
 		deliver_list(buffers, list, list->scores);
 	}
-	buffer->used = 0;
+	admit_to_host(buffers, buffer);
+	clear(buffer);
+	cache_read_renew();
 }
 
 /* The scorer has not scored this buffer: an error, or the CPU does. */
@@ -191,6 +302,19 @@ score_after_failure(BatchBuffers *buffers, BatchBuffer *buffer, MaxsimStatus sta
 					 errhint("With flash_maxsim.engine = auto the CPU scores instead.")));
 		gpu_count_fallback(FALLBACK_FAILED);
 		buffers->use_scorer = false;
+	}
+	/* what lay in the host arena when it was sent may have gone since */
+	for (int format = 0; format < MAXSIM_NFORMATS; format++)
+	{
+		DocumentList *list = &buffer->lists[format];
+
+		for (uint32 i = 0; i < list->n; i++)
+		{
+			if (list->infos[i].place == IN_BUFFER)
+				continue;
+			list->documents[i].tokens = NULL;
+			buffer->needs_device = true;
+		}
 	}
 	score_on_cpu(buffers, buffer);
 }
@@ -212,43 +336,40 @@ collect(BatchBuffers *buffers, BatchBuffer *buffer)
 		score_after_failure(buffers, buffer, status, reason);
 		return;
 	}
+	if (buffer->nadmissions > 0)
+		cache_admit(buffer->admissions, buffer->nadmissions);
 	scores = scorer_scores(buffer->slot.slot);
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
-		DocumentList *list = &buffer->lists[format];
-		uint32 n = list->n;
+		const DocumentList *list = &buffer->lists[format];
 
 		deliver_list(buffers, list, scores);
-		scores += n;
+		scores += list->n;
 	}
-	buffer->used = 0;
+	clear(buffer);
 }
 
-/* Multiply-adds that the buffer's documents need, and how many documents those are. */
+/* Multiply-adds that the buffer's documents need. */
 static uint64
-work_of(const BatchBuffers *buffers, const BatchBuffer *buffer, uint32 *ndocuments)
+work_of(const BatchBuffers *buffers, const BatchBuffer *buffer)
 {
 	uint64 ntokens = 0;
 
-	*ndocuments = 0;
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
 		const DocumentList *list = &buffer->lists[format];
 
 		for (uint32 i = 0; i < list->n; i++)
 			ntokens += list->documents[i].ntokens;
-		*ndocuments += list->n;
 	}
 	return ntokens * buffers->query->query.ntokens * buffers->query->query.dim;
 }
 
-/* Sends a buffer to the scorer, and makes the other one the current one. */
+/* Lists in the slot's table what is to be scored, and where it is. */
 static void
-send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
+fill_table(const BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
 {
-	BatchBuffer *other = &buffers->pair[buffer == &buffers->pair[0]];
 	ScorerDocument *table = scorer_documents(buffer->slot.slot);
-	uint32 counts[MAXSIM_NFORMATS];
 
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
@@ -257,11 +378,81 @@ send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
 		counts[format] = list->n;
 		for (uint32 i = 0; i < list->n; i++, table++)
 		{
-			table->offset = (const char *) list->documents[i].tokens - (char *) scorer_mapping;
+			bool on_device = list->infos[i].place == IN_DEVICE_CACHE;
+
+			table->offset = on_device ? list->infos[i].device_offset
+									  : (uint64) ((const char *) list->documents[i].tokens - (char *) scorer_mapping);
+			table->device = on_device ? list->infos[i].device : SCORER_IN_MAPPING;
 			table->ntokens = list->documents[i].ntokens;
-			table->reserved = 0;
+			table->copy_to = SCORER_NO_COPY;
+			table->copy_device = SCORER_IN_MAPPING;
 		}
 	}
+}
+
+/*
+ * Has documents that no device has copied to one, from where they are scored there.
+ * Devices take turns, batch by batch.
+ */
+static void
+admit_to_device(BatchBuffers *buffers, BatchBuffer *buffer)
+{
+	static uint32 turn = 0;
+	ScorerDocument *table = scorer_documents(buffer->slot.slot);
+	uint32 device = turn++ % gpu_devices();
+	uint32 k = 0;
+
+	buffer->nadmissions = 0;
+	if (!buffers->reading || !cache_has(CACHE_DEVICE(device)))
+		return;
+	for (int format = 0; format < MAXSIM_NFORMATS; format++)
+	{
+		const DocumentList *list = &buffer->lists[format];
+
+		for (uint32 i = 0; i < list->n; i++)
+		{
+			if (list->infos[i].place != IN_DEVICE_CACHE && OidIsValid(list->infos[i].key.value))
+				want_admission(buffers, buffer, format, i, cache_seen_before(&list->infos[i].key));
+		}
+	}
+	if (buffer->nadmissions == 0)
+		return;
+	cache_reserve(CACHE_DEVICE(device), buffer->admissions, buffer->nadmissions);
+	for (int format = 0; format < MAXSIM_NFORMATS; format++)
+	{
+		const DocumentList *list = &buffer->lists[format];
+
+		for (uint32 i = 0; i < list->n; i++, table++)
+		{
+			const CacheAdmission *admission = &buffer->admissions[k];
+
+			if (list->infos[i].place == IN_DEVICE_CACHE || !OidIsValid(list->infos[i].key.value))
+				continue;
+			k++;
+			if (admission->offset == CACHE_NOWHERE)
+				continue;
+			table->copy_to = admission->offset;
+			table->copy_device = device;
+		}
+	}
+}
+
+/* Sends a buffer to the scorer, and makes the other one the current one. */
+static void
+send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
+{
+	BatchBuffer *other = &buffers->pair[buffer == &buffers->pair[0]];
+	uint32 counts[MAXSIM_NFORMATS];
+
+	if (gpu_incarnation() != buffers->incarnation)
+	{
+		/* a batch within this one connected anew: offsets on devices mean nothing any more */
+		score_after_failure(buffers, buffer, MAXSIM_DEVICE_LOST, "scorer was restarted");
+		return;
+	}
+	fill_table(buffer, counts);
+	admit_to_device(buffers, buffer);
+	atomic_store(&buffer->slot.slot->reader_epoch, cache_epoch());
 	gpu_submit(&buffer->slot, &buffers->query->query, counts, work);
 
 	if (other->slot.slot == NULL && gpu_acquire(&other->slot, false))
@@ -273,41 +464,95 @@ send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
 		collect(buffers, other);
 		buffers->current = other;
 	}
+	/* the slot itself keeps what it needs */
+	cache_read_renew();
 }
 
 void
 buffers_flush(BatchBuffers *buffers)
 {
 	BatchBuffer *buffer = buffers->current;
-	uint32 ndocuments;
-	uint64 work = work_of(buffers, buffer, &ndocuments);
+	uint64 work = work_of(buffers, buffer);
 
-	if (ndocuments > 0 && buffers->use_scorer && (maxsim_engine == ENGINE_CUDA || work >= SCORER_MIN_WORK))
+	if (buffer->ndocuments > 0 && buffers->use_scorer &&
+		(maxsim_engine == ENGINE_CUDA || work >= SCORER_MIN_WORK || buffer->needs_device))
 		send_to_scorer(buffers, buffer, work);
 	else
 		score_on_cpu(buffers, buffer);
 }
 
-void
-buffers_add(BatchBuffers *buffers, int64 id, MaxsimFormat format, const char *elements,
-			uint32 ntokens, const char *end)
+/* Room for one more document on a list. */
+static void
+grow_list(BatchBuffers *buffers, DocumentList *list)
 {
-	BatchBuffer *buffer = buffers->current;
-	DocumentList *list = &buffer->lists[format];
+	uint32 n = list->capacity == 0 ? 64 : Min(list->capacity * 4, BUFFER_MAX_DOCUMENTS);
 
-	if (list->documents == NULL)
+	if (list->capacity == 0)
 	{
-		list->documents = MemoryContextAlloc(buffers->context, BUFFER_MAX_DOCUMENTS * sizeof(MaxsimDocument));
-		list->ids = MemoryContextAlloc(buffers->context, BUFFER_MAX_DOCUMENTS * sizeof(int64));
-		list->scores = MemoryContextAlloc(buffers->context, BUFFER_MAX_DOCUMENTS * sizeof(float));
+		list->documents = MemoryContextAlloc(buffers->context, n * sizeof(MaxsimDocument));
+		list->infos = MemoryContextAlloc(buffers->context, n * sizeof(DocumentInfo));
+		list->scores = MemoryContextAlloc(buffers->context, n * sizeof(float));
 	}
+	else
+	{
+		list->documents = repalloc(list->documents, n * sizeof(MaxsimDocument));
+		list->infos = repalloc(list->infos, n * sizeof(DocumentInfo));
+		list->scores = repalloc(list->scores, n * sizeof(float));
+	}
+	list->capacity = n;
+}
+
+static DocumentInfo *
+add_document(BatchBuffers *buffers, MaxsimFormat format, const void *elements, uint32 ntokens)
+{
+	DocumentList *list = &buffers->current->lists[format];
+
+	if (list->n == list->capacity)
+		grow_list(buffers, list);
 	list->documents[list->n].tokens = elements;
 	list->documents[list->n].ntokens = ntokens;
-	list->ids[list->n] = id;
-	list->n++;
-	buffer->used = end - buffer->memory;
-	if (list->n == BUFFER_MAX_DOCUMENTS)
+	buffers->current->ndocuments++;
+	return &list->infos[list->n++];
+}
+
+void
+buffers_add(BatchBuffers *buffers, int64 id, const CacheKey *key, MaxsimFormat format,
+			const char *elements, uint32 ntokens, const char *end)
+{
+	DocumentInfo *info = add_document(buffers, format, elements, ntokens);
+
+	info->id = id;
+	info->key = *key;
+	info->place = IN_BUFFER;
+	buffers->current->used = end - buffers->current->memory;
+	if (buffers->current->ndocuments == BUFFER_MAX_DOCUMENTS)
 		buffers_flush(buffers);
+}
+
+bool
+buffers_add_cached(BatchBuffers *buffers, int64 id, const CacheKey *key)
+{
+	CachedDocument found;
+	DocumentInfo *info;
+	bool on_device;
+
+	if (!buffers->reading || !cache_lookup(key, &found))
+		return false;
+	on_device = buffers->use_scorer && found.device_offset != CACHE_NOWHERE;
+	if (!on_device && found.host == NULL)
+		return false;
+	tokens_check_dims(buffers->query->query.dim, found.dim);
+
+	info = add_document(buffers, found.format, found.host, found.ntokens);
+	info->id = id;
+	info->key = *key;
+	info->place = on_device ? IN_DEVICE_CACHE : IN_HOST_CACHE;
+	info->device = found.device;
+	info->device_offset = found.device_offset;
+	buffers->current->needs_device |= found.host == NULL;
+	if (buffers->current->ndocuments == BUFFER_MAX_DOCUMENTS)
+		buffers_flush(buffers);
+	return true;
 }
 
 void

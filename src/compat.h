@@ -8,9 +8,13 @@
 #ifndef MAXSIM_COMPAT_H
 #define MAXSIM_COMPAT_H
 
+#include "access/transam.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "postmaster/autovacuum.h"
+#include "replication/walsender.h"
+#include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/regproc.h"
 #include "utils/varlena.h"
@@ -71,6 +75,26 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 /* 18 renamed the attribute of functions that do not return */
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn pg_attribute_noreturn()
+#endif
+
+/* what 17 renamed */
+#if PG_VERSION_NUM >= 170000
+#define maxsim_next_oid() (*(volatile Oid *) &TransamVariables->nextOid)
+#define maxsim_proc_number() MyProcNumber
+#else
+#define maxsim_next_oid() (*(volatile Oid *) &ShmemVariableCache->nextOid)
+#define maxsim_proc_number() (MyProc->pgprocno)
+#endif
+
+/* Processes that can have a number; 14 has no count of them when a library asks. */
+#if PG_VERSION_NUM >= 150000
+#define maxsim_max_procs() MaxBackends
+#else
+#define maxsim_max_procs() (MaxConnections + autovacuum_max_workers + 1 + max_worker_processes + max_wal_senders)
+#endif
+
+#ifndef palloc_array
+#define palloc_array(type, count) ((type *) palloc(sizeof(type) * (count)))
 #endif
 
 /* 18 shows the module's name and version in pg_get_loaded_modules() */

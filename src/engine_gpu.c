@@ -183,6 +183,23 @@ gpu_ready(void)
 	return false;
 }
 
+uint32
+gpu_incarnation(void)
+{
+	return scorer_incarnation;
+}
+
+int
+gpu_devices(void)
+{
+	int n;
+
+	SpinLockAcquire(&scorer_control->mutex);
+	n = scorer_control->ndevices;
+	SpinLockRelease(&scorer_control->mutex);
+	return Max(n, 1);
+}
+
 /* slots that this backend holds, for its exit */
 static GpuSlot *held_slots[4];
 

@@ -35,6 +35,8 @@ typedef struct GpuSlot
  * gpu_ready		Whether the scorer takes work now, connecting to it if need be.
  *					Where flash_maxsim.engine is cuda, an error that says why not;
  *					where it is auto, counted and false.
+ * gpu_incarnation	Of the scorer that this backend is connected to.
+ * gpu_devices		How many devices it has; at least 1.
  * gpu_acquire		Takes a free slot.  wait: waits for one, interruptibly, some seconds at the
  *					most, unless this backend already holds one.  False: none.
  * gpu_data			The slot's memory for query and documents.
@@ -47,6 +49,8 @@ typedef struct GpuSlot
  * gpu_release		Gives a slot back, whatever its state.
  */
 extern bool gpu_ready(void);
+extern uint32 gpu_incarnation(void);
+extern int gpu_devices(void);
 extern bool gpu_acquire(GpuSlot *slot, bool wait);
 extern char *gpu_data(const GpuSlot *slot);
 extern void gpu_submit(GpuSlot *slot, const MaxsimQuery *query, const uint32 counts[MAXSIM_NFORMATS],

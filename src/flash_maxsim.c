@@ -6,6 +6,7 @@
 #include "compat.h"
 
 #include "batch.h"
+#include "cache.h"
 #include "engine_gpu.h"
 #include "scorer.h"
 #include "source.h"
@@ -93,6 +94,7 @@ _PG_init(void)
 	if (process_shared_preload_libraries_in_progress)
 	{
 		define_scorer_settings();
+		cache_define_settings();
 		scorer_preload();
 	}
 

@@ -20,6 +20,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "cache.h"
 #include "scorer.h"
 
 ScorerControl *scorer_control = NULL;
@@ -44,6 +45,8 @@ request_shared_memory(void)
 		previous_shmem_request();
 #endif
 	RequestAddinShmemSpace(MAXALIGN(sizeof(ScorerControl)));
+	if (cache_configured())
+		RequestAddinShmemSpace(cache_shared_size());
 }
 
 static void
@@ -57,6 +60,41 @@ unmap(void)
 	scorer_mapping_fd = -1;
 }
 
+/* Memory that the machine could give now; 0: not known. */
+static uint64
+available_memory(void)
+{
+	unsigned long long kilobytes = 0;
+#ifdef __linux__
+	FILE *file = fopen("/proc/meminfo", "r");
+	char line[256];
+
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+	{
+		if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+			break;
+	}
+	if (file != NULL)
+		fclose(file);
+#endif
+	return kilobytes * 1024;
+}
+
+/* The host arena's size: none, rather than more than there is. */
+static uint64
+arena_bytes(void)
+{
+	uint64 wanted = cache_host_bytes();
+	uint64 available = available_memory();
+
+	if (wanted == 0 || available == 0 || wanted <= available)
+		return wanted;
+	ereport(LOG,
+			(errmsg("flash_maxsim has no cache in the host's memory: flash_maxsim.host_cache_size is %llu MB, but %llu MB are available",
+					(unsigned long long) wanted >> 20, (unsigned long long) available >> 20)));
+	return 0;
+}
+
 /*
  * Makes the mapping, or leaves none and says why in the control structure: the
  * server must come up without it.
@@ -66,7 +104,9 @@ make_mapping(void)
 {
 	uint64 data_size = (uint64) maxsim_slot_size * 1024;
 	uint64 stride = SCORER_DATA_OFFSET + data_size;
-	uint64 size = SCORER_PAGE + maxsim_slots * stride;
+	uint64 slots_end = SCORER_PAGE + maxsim_slots * stride;
+	uint64 arena_size = arena_bytes();
+	uint64 size = slots_end + arena_size;
 	void *address = MAP_FAILED;
 
 	unmap();
@@ -94,6 +134,8 @@ make_mapping(void)
 	scorer_mapping->nslots = maxsim_slots;
 	scorer_mapping->slot_stride = stride;
 	scorer_mapping->data_size = data_size;
+	scorer_mapping->arena_offset = slots_end;
+	scorer_mapping->arena_size = arena_size;
 }
 
 static void
@@ -121,6 +163,8 @@ start_shared_memory(void)
 		make_mapping();
 	}
 	LWLockRelease(AddinShmemInitLock);
+	if (cache_configured())
+		cache_start();
 }
 
 void
@@ -128,7 +172,7 @@ scorer_preload(void)
 {
 	BackgroundWorker worker = {0};
 
-	if (maxsim_scorer_engine == SCORER_ENGINE_OFF)
+	if (maxsim_scorer_engine == SCORER_ENGINE_OFF && !cache_configured())
 		return;
 #if PG_VERSION_NUM >= 150000
 	previous_shmem_request = shmem_request_hook;
@@ -139,6 +183,10 @@ scorer_preload(void)
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
 
+	if (cache_configured())
+		cache_register_worker();
+	if (maxsim_scorer_engine == SCORER_ENGINE_OFF)
+		return;
 	strcpy(worker.bgw_name, "flash_maxsim scorer");
 	strcpy(worker.bgw_type, "flash_maxsim scorer");
 	strcpy(worker.bgw_library_name, "flash_maxsim");

@@ -30,6 +30,7 @@
 #include "storage/proc.h"
 #include "utils/timestamp.h"
 
+#include "cache.h"
 #include "scorer.h"
 
 #define SWEEP_INTERVAL_MS 1000
@@ -94,7 +95,7 @@ wait_readable(int fd, long milliseconds)
 static void
 run_program(const char *path, const char *engine, int write_end, pid_t parent)
 {
-	char *const arguments[] = {SCORER_PROGRAM, (char *) engine, maxsim_devices, NULL};
+	char *const arguments[] = {SCORER_PROGRAM, (char *) engine, maxsim_devices, (char *) cache_scorer_argument(), NULL};
 	ScorerReport report = {0};
 	int mapping = fcntl(scorer_mapping_fd, F_DUPFD, 16);
 	int status = fcntl(write_end, F_DUPFD, 16);
@@ -286,6 +287,8 @@ read_report(ScorerReport *report)
 	/* it may come from a program of another build */
 	report->engine[sizeof(report->engine) - 1] = '\0';
 	report->message[sizeof(report->message) - 1] = '\0';
+	report->arena_message[sizeof(report->arena_message) - 1] = '\0';
+	report->ndevices = Min(report->ndevices, SCORER_MAX_DEVICES);
 	for (int i = 0; i < SCORER_MAX_DEVICES; i++)
 		report->devices[i][sizeof(report->devices[i]) - 1] = '\0';
 	return true;
@@ -318,8 +321,12 @@ run_scorer(ScorerReport *report)
 	const char *why = NULL;
 	int status;
 
+	cache_devices_lost(); /* a worker before this one may have ended before its scorer */
 	if (start_scorer(report) && read_report(report) && report->ready)
 	{
+		if (report->arena_message[0] != '\0')
+			ereport(LOG, (errmsg("flash_maxsim has no cache on a GPU: %s", report->arena_message)));
+		cache_devices_ready(report->ndevices, report->arena_sizes);
 		set_state(SCORER_READY, "", report);
 		ereport(LOG, (errmsg("flash_maxsim scorer (PID %d) is ready on %u %s device(s)",
 							 (int) scorer_pid, report->ndevices, report->engine)));
@@ -330,6 +337,7 @@ run_scorer(ScorerReport *report)
 	/* nobody may believe it is there while it is being ended */
 	set_state(SCORER_RESTARTING, report->message, NULL);
 	status = reap_scorer();
+	cache_devices_lost();
 	if (report->ready && why == NULL)
 	{
 		char *how = wait_result_to_str(status);

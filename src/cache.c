@@ -1,0 +1,381 @@
+/*
+ * cache.c
+ *		The directory of the document cache: see cache.h.
+ *
+ * Entries are found through buckets of chains.  Writers hold the lock; readers do
+ * not: each entry has a version, and a chain that changes under a reader makes it miss
+ * at worst, which costs a fetch and nothing else.
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/shmem.h"
+
+#include "cache_internal.h"
+
+/* a chain longer than that was changed under its reader, or is not worth reading */
+#define MAX_STEPS 64
+
+CacheShared *cache_shared = NULL;
+CacheEntry *cache_entries;
+CacheLinks *cache_links;
+CacheReader *cache_readers;
+static uint32 *buckets; /* first entry */
+static uint32 *seen;    /* hashes of documents that were looked for and not found */
+
+/* Spreads every bit over all of them (the finalizer of MurmurHash3). */
+static uint64
+mix(uint64 x)
+{
+	x = (x ^ x >> 33) * UINT64CONST(0xff51afd7ed558ccd);
+	x = (x ^ x >> 33) * UINT64CONST(0xc4ceb9fe1a85ec53);
+	return x ^ x >> 33;
+}
+
+static uint64
+hash_key(const CacheKey *key)
+{
+	uint64 low = (uint64) key->relation << 32 | key->value;
+	uint64 high = (uint64) key->database << 32 | (key->raw_size ^ key->external_info << 3 ^ key->type << 29);
+
+	return mix(mix(low) + high);
+}
+
+bool
+cache_enabled(void)
+{
+	return cache_shared != NULL;
+}
+
+bool
+cache_has(uint32 tier)
+{
+	return cache_shared != NULL && cache_shared->tiers[tier].nsegments > 0;
+}
+
+CacheKey
+cache_key(const struct varatt_external *pointer, DocumentType type)
+{
+	CacheKey key = {MyDatabaseId, pointer->va_toastrelid, pointer->va_valueid,
+					pointer->va_rawsize, pointer->va_extinfo, type};
+
+	return key;
+}
+
+/*
+ * The object id counter with its wraps, which the lock's holders and the worker note
+ * often enough not to miss one.
+ */
+uint64
+cache_oid_now(void)
+{
+	uint64 noted = pg_atomic_read_u64(&cache_shared->oid);
+	uint32 now = maxsim_next_oid();
+	uint64 oid = (noted & ~UINT64CONST(0xffffffff)) | now;
+
+	return now < (uint32) noted ? oid + (UINT64CONST(1) << 32) : oid;
+}
+
+/*
+ * Value ids come from one counter, and one can be given to other bytes only when the
+ * counter has come round to it again.  The entry says in which round that is.
+ */
+static bool
+is_outdated(const CacheEntry *entry)
+{
+	return cache_oid_now() >= ((uint64) entry->wrap << 32 | entry->key.value);
+}
+
+/* Copies an entry; false: it is being written. */
+static inline bool
+read_entry(uint32 number, CacheEntry *copy)
+{
+	const volatile CacheEntry *entry = &cache_entries[number];
+	uint32 version = entry->version;
+
+	pg_read_barrier();
+	memcpy(copy, &cache_entries[number], sizeof(CacheEntry));
+	pg_read_barrier();
+	return version % 2 == 0 && entry->version == version;
+}
+
+bool
+cache_lookup(const CacheKey *key, CachedDocument *document)
+{
+	volatile uint32 *bucket = &buckets[hash_key(key) & cache_shared->mask];
+	uint32 number = *bucket;
+	CacheEntry entry;
+
+	for (int step = 0; step < MAX_STEPS && number != CACHE_NONE; step++)
+	{
+		if (!read_entry(number, &entry))
+			return false;
+		if (memcmp(&entry.key, key, sizeof(CacheKey)) == 0)
+		{
+			if (is_outdated(&entry))
+				return false;
+			if (entry.uses < CACHE_USES)
+				cache_entries[number].uses = entry.uses + 1;
+			document->format = entry.format;
+			document->ntokens = entry.ntokens;
+			document->dim = entry.dim;
+			document->host = entry.host == CACHE_NOWHERE ? NULL : cache_host_address(entry.host);
+			document->device = (int) entry.device_tier - 1;
+			document->device_offset = entry.device;
+			return true;
+		}
+		number = entry.next;
+	}
+	return false;
+}
+
+bool
+cache_seen_before(const CacheKey *key)
+{
+	uint64 hash = hash_key(key);
+	uint32 *place = &seen[hash & cache_shared->mask];
+	uint32 mark = (uint32) (hash >> 32);
+
+	if (*place == mark)
+		return true;
+	*place = mark;
+	return false;
+}
+
+uint32
+cache_find(const CacheKey *key)
+{
+	uint32 number = buckets[hash_key(key) & cache_shared->mask];
+
+	while (number != CACHE_NONE && memcmp(&cache_entries[number].key, key, sizeof(CacheKey)) != 0)
+		number = cache_entries[number].next;
+	return number;
+}
+
+static void
+begin_write(CacheEntry *entry)
+{
+	entry->version++;
+	pg_write_barrier();
+}
+
+static void
+end_write(CacheEntry *entry)
+{
+	pg_write_barrier();
+	entry->version++;
+}
+
+/* Takes an entry out of the directory. */
+static void
+remove_entry(uint32 number)
+{
+	CacheEntry *entry = &cache_entries[number];
+	uint32 *link = &buckets[hash_key(&entry->key) & cache_shared->mask];
+
+	while (*link != number)
+		link = &cache_entries[*link].next;
+	*link = entry->next;
+	begin_write(entry);
+	memset(&entry->key, 0, sizeof(CacheKey));
+	entry->next = cache_shared->free_entry;
+	end_write(entry);
+	cache_shared->free_entry = number;
+	cache_shared->nfree_entries++;
+}
+
+void
+cache_locate(uint32 number, uint32 tier, uint64 offset)
+{
+	CacheEntry *entry = &cache_entries[number];
+	CacheTier *shared = &cache_shared->tiers[tier];
+	bool had = cache_offset(entry, tier) != CACHE_NOWHERE;
+	bool has = offset != CACHE_NOWHERE;
+
+	begin_write(entry);
+	if (tier == CACHE_HOST)
+		entry->host = offset;
+	else
+	{
+		entry->device = offset;
+		entry->device_tier = has ? tier : 0;
+	}
+	end_write(entry);
+	shared->documents += has - had;
+	shared->bytes += (int64) (has - had) * (int64) cache_entry_size(entry);
+	if (entry->host == CACHE_NOWHERE && entry->device == CACHE_NOWHERE)
+		remove_entry(number);
+}
+
+uint32
+cache_list(uint32 tier, uint32 entry)
+{
+	return tier == CACHE_HOST ? cache_links[entry].host : cache_links[entry].device;
+}
+
+void
+cache_empty(uint32 tier, CacheSegment *segment)
+{
+	uint32 base = segment - cache_shared->tiers[tier].segments;
+
+	for (uint32 number = segment->first, next; number != CACHE_NONE; number = next)
+	{
+		uint64 offset = cache_offset(&cache_entries[number], tier);
+
+		next = cache_list(tier, number);
+		/* it may have been moved since, or be another document by now */
+		if (offset != CACHE_NOWHERE && cache_segment_of(tier, offset) == base)
+			cache_locate(number, tier, CACHE_NOWHERE);
+	}
+	segment->first = CACHE_NONE;
+}
+
+/* A new entry for a document that lies nowhere yet; CACHE_NONE: the directory is full. */
+static uint32
+new_entry(const CacheAdmission *admission)
+{
+	uint32 number = cache_shared->free_entry;
+	uint32 *bucket = &buckets[hash_key(&admission->key) & cache_shared->mask];
+	uint64 oid = cache_oid_now();
+	CacheEntry *entry;
+
+	if (number == CACHE_NONE)
+		return CACHE_NONE;
+	pg_atomic_write_u64(&cache_shared->oid, oid);
+	entry = &cache_entries[number];
+	cache_shared->free_entry = entry->next;
+	cache_shared->nfree_entries--;
+
+	begin_write(entry);
+	entry->key = admission->key;
+	entry->ntokens = admission->ntokens;
+	entry->dim = admission->dim;
+	entry->format = admission->format;
+	entry->uses = 0;
+	entry->wrap = (oid >> 32) + (admission->key.value < (uint32) oid);
+	entry->host = entry->device = CACHE_NOWHERE;
+	entry->device_tier = 0;
+	entry->next = *bucket;
+	end_write(entry);
+	pg_write_barrier();
+	*bucket = number;
+	return number;
+}
+
+/* Enters one document, unless its room was taken back or it has been entered by another. */
+static void
+admit(const CacheAdmission *admission)
+{
+	CacheTier *tier = &cache_shared->tiers[admission->tier];
+	CacheSegment *segment = &tier->segments[admission->segment];
+	uint32 number;
+
+	if (admission->offset == CACHE_NOWHERE || segment->generation != admission->generation ||
+		(segment->state != SEGMENT_OPEN && segment->state != SEGMENT_FULL))
+		return;
+	number = cache_find(&admission->key);
+	if (number != CACHE_NONE && is_outdated(&cache_entries[number]))
+		return; /* until it is evicted */
+	if (number == CACHE_NONE)
+		number = new_entry(admission);
+	else if (admission->tier == CACHE_HOST ? cache_entries[number].host != CACHE_NOWHERE
+										   : cache_entries[number].device != CACHE_NOWHERE)
+		return;
+	if (number == CACHE_NONE)
+		return;
+	if (admission->tier == CACHE_HOST)
+		cache_links[number].host = segment->first;
+	else
+		cache_links[number].device = segment->first;
+	segment->first = number;
+	cache_locate(number, admission->tier, admission->offset);
+}
+
+void
+cache_admit(const CacheAdmission *admissions, uint32 n)
+{
+	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
+	for (uint32 i = 0; i < n; i++)
+		admit(&admissions[i]);
+	LWLockRelease(&cache_shared->lock);
+}
+
+static uint32
+nentries(void)
+{
+	uint64 n = maxsim_cache_documents;
+	const char *gpu = cache_scorer_argument();
+
+	/* documents of 4 kB, and of what share a GPU gives we know nothing yet */
+	if (n == 0)
+	{
+		bool share = strchr(gpu, '%') != NULL;
+
+		n = cache_host_bytes() / 4096 + (share ? 2 * 1024 * 1024 : strtoull(gpu, NULL, 10) / 4096);
+	}
+	return Min(Max(n, 1024), 1 << 28);
+}
+
+/* A power of two. */
+static uint32
+nbuckets(void)
+{
+	uint32 n = 1024;
+
+	while (n < nentries())
+		n *= 2;
+	return n;
+}
+
+Size
+cache_shared_size(void)
+{
+	Size size = MAXALIGN(sizeof(CacheShared)) + 128;
+
+	size = add_size(size, mul_size(nentries(), sizeof(CacheEntry) + sizeof(CacheLinks)));
+	size = add_size(size, mul_size(nbuckets(), 2 * sizeof(uint32)));
+	return add_size(size, mul_size(maxsim_max_procs(), sizeof(CacheReader)));
+}
+
+void
+cache_start(void)
+{
+	bool found;
+	char *memory = ShmemInitStruct("flash_maxsim cache", cache_shared_size(), &found);
+	uint32 n = nentries();
+
+	cache_shared = (CacheShared *) memory;
+	cache_entries = (CacheEntry *) TYPEALIGN(64, memory + sizeof(CacheShared));
+	cache_readers = (CacheReader *) (cache_entries + n);
+	cache_links = (CacheLinks *) (cache_readers + maxsim_max_procs());
+	buckets = (uint32 *) (cache_links + n);
+	seen = buckets + nbuckets();
+	if (found)
+		return;
+
+	memset(cache_shared, 0, sizeof(CacheShared));
+	LWLockInitialize(&cache_shared->lock, LWLockNewTrancheId());
+	LWLockRegisterTranche(cache_shared->lock.tranche, "flash_maxsim_cache");
+	pg_atomic_init_u64(&cache_shared->epoch, 1);
+	pg_atomic_init_u64(&cache_shared->oid, 0);
+	pg_atomic_init_u64(&cache_shared->evictions, 0);
+	pg_atomic_init_u64(&cache_shared->moved, 0);
+	cache_shared->nentries = cache_shared->nfree_entries = n;
+	cache_shared->mask = nbuckets() - 1;
+	cache_shared->nreaders = maxsim_max_procs();
+	for (uint32 i = 0; i < n; i++)
+	{
+		memset(&cache_entries[i], 0, sizeof(CacheEntry));
+		cache_entries[i].next = i + 1 < n ? i + 1 : CACHE_NONE;
+	}
+	for (uint32 i = 0; i < cache_shared->nreaders; i++)
+		pg_atomic_init_u64(&cache_readers[i].epoch, 0);
+	memset(buckets, 0xff, nbuckets() * sizeof(uint32));
+	memset(seen, 0, nbuckets() * sizeof(uint32));
+	for (uint32 tier = 0; tier < CACHE_TIERS; tier++)
+		cache_clear(tier, 0);
+	if (scorer_mapping != NULL)
+		cache_clear(CACHE_HOST, scorer_mapping->arena_size);
+}
