@@ -38,6 +38,7 @@ char *maxsim_source = NULL;
 typedef struct KeptPlan
 {
 	char *sql;
+	Oid ids_type;
 	int cursor_options;
 	SPIPlanPtr plan;
 } KeptPlan;
@@ -195,6 +196,7 @@ source_resolve(const char *name, Oid fn_oid)
 				 errmsg("document column \"%s\" of source \"%s\" has type %s", document_column, name, format_type_be(type)),
 				 errhint("A document is a multivec, real[] or double precision[].")));
 
+	source->ids_type = get_array_type(source->id_type);
 	source->sql = psprintf("SELECT %s, %s FROM %s WHERE %s OPERATOR(pg_catalog.=) ANY ($1)",
 						   quote_identifier(id_column), quote_identifier(document_column),
 						   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
@@ -219,15 +221,15 @@ source_resolve(const char *name, Oid fn_oid)
 static SPIPlanPtr
 plan_of(const Source *source)
 {
-	Oid argument_types[1] = {INT8ARRAYOID};
+	Oid argument_types[1] = {source->ids_type};
 	KeptPlan *kept;
 	SPIPlanPtr plan;
 
 	for (int i = 0; i < MAX_PLANS; i++)
 	{
 		kept = &kept_plans[i];
-		if (kept->sql != NULL && kept->cursor_options == source->cursor_options &&
-			strcmp(kept->sql, source->sql) == 0)
+		if (kept->sql != NULL && kept->ids_type == source->ids_type &&
+			kept->cursor_options == source->cursor_options && strcmp(kept->sql, source->sql) == 0)
 			return kept->plan;
 	}
 
@@ -248,6 +250,7 @@ plan_of(const Source *source)
 	next_plan = (next_plan + 1) % MAX_PLANS;
 	SPI_keepplan(plan);
 	kept->plan = plan;
+	kept->ids_type = source->ids_type;
 	kept->cursor_options = source->cursor_options;
 	kept->sql = MemoryContextStrdup(TopMemoryContext, source->sql);
 	return plan;
@@ -296,6 +299,43 @@ receiver_shutdown(DestReceiver *self)
 	(void) self;
 }
 
+/*
+ * The ids in the type of the id column, because PostgreSQL looks up in a hash table
+ * only what has the same type.  An id that this type cannot hold is not in the source.
+ */
+static ArrayType *
+ids_for_column(ArrayType *ids, Oid id_type)
+{
+	const int64 *from = (const int64 *) ARR_DATA_PTR(ids);
+	int n = ArrayGetNItems(ARR_NDIM(ids), ARR_DIMS(ids));
+	int kept = 0;
+	ArrayType *result;
+	int32 *to_int4;
+	int16 *to_int2;
+
+	if (id_type == INT8OID)
+		return ids;
+	result = palloc(ARR_OVERHEAD_NONULLS(1) + n * sizeof(int32));
+	to_int4 = (int32 *) ((char *) result + ARR_OVERHEAD_NONULLS(1));
+	to_int2 = (int16 *) to_int4;
+	for (int i = 0; i < n; i++)
+	{
+		if (id_type == INT4OID && from[i] >= PG_INT32_MIN && from[i] <= PG_INT32_MAX)
+			to_int4[kept++] = from[i];
+		else if (id_type == INT2OID && from[i] >= PG_INT16_MIN && from[i] <= PG_INT16_MAX)
+			to_int2[kept++] = from[i];
+	}
+	if (kept == 0)
+		return construct_empty_array(id_type);
+	SET_VARSIZE(result, ARR_OVERHEAD_NONULLS(1) + kept * (id_type == INT4OID ? sizeof(int32) : sizeof(int16)));
+	result->ndim = 1;
+	result->dataoffset = 0;
+	result->elemtype = id_type;
+	*ARR_DIMS(result) = kept;
+	*ARR_LBOUND(result) = 1;
+	return result;
+}
+
 void
 source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
 {
@@ -306,10 +346,10 @@ source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
 	SPIPlanPtr plan;
 	int result;
 
-	params->params[0].value = PointerGetDatum(ids);
+	params->params[0].value = PointerGetDatum(ids_for_column(ids, source->id_type));
 	params->params[0].isnull = false;
 	params->params[0].pflags = PARAM_FLAG_CONST;
-	params->params[0].ptype = INT8ARRAYOID;
+	params->params[0].ptype = source->ids_type;
 	options.params = params;
 	options.read_only = true;
 	options.dest = &receiver.pub;
