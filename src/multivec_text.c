@@ -159,7 +159,6 @@ multivec_parse(const char *text, float **values, uint64 *ntokens, uint64 *dim,
 	{
 		uint64 before = parser.nvalues;
 
-		CHECK_FOR_INTERRUPTS();
 		if (!open_list(&parser, &close_inner))
 			return false;
 		if (*parser.at == close_inner)
@@ -170,6 +169,13 @@ multivec_parse(const char *text, float **values, uint64 *ntokens, uint64 *dim,
 					 errhint("A multivec without tokens is written [].")));
 		do
 		{
+			CHECK_FOR_INTERRUPTS();
+			/* no format has room for it, so the rest need not be read */
+			if (parser.nvalues - before == MULTIVEC_MAX_DIM)
+				ereturn(escontext, false,
+						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						 errmsg("multivec cannot have more than %d dimensions", MULTIVEC_MAX_DIM),
+						 errdetail("Token %llu has more.", (unsigned long long) *ntokens + 1)));
 			if (!parse_number(&parser) || !next_in_list(&parser, close_inner, &more))
 				return false;
 		} while (more);
