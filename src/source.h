@@ -13,6 +13,12 @@
 /* flash_maxsim.source: what is used where the caller names no source */
 extern char *maxsim_source;
 
+/*
+ * Whether the setting is written as a source, or is empty.  What it names may not
+ * exist yet.
+ */
+extern bool source_check_setting(char **newval, void **extra, GucSource from);
+
 typedef struct Source
 {
 	const char *name; /* as the user wrote it */

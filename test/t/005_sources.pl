@@ -29,6 +29,14 @@ $node->safe_psql(
 my $expected = $node->safe_psql('postgres', q{SELECT ranking('docs(id, emb)')});
 like($expected, qr/^1000 \d+ -?\d+ /, 'a ranking of a table');
 
+# the setting, before and after the library is loaded
+my ($stdout, $stderr);
+$node->psql('postgres', q{SET flash_maxsim.source = 'docs'; SELECT maxsim('[[1]]', '[[2]]'); SHOW flash_maxsim.source}, stdout => \$stdout, stderr => \$stderr);
+like($stderr, qr/WARNING:  invalid value for parameter "flash_maxsim.source": "docs"\n.*DETAIL:  A source is written table\(id_column, document_column\)/s, 'a setting that is no source is noticed by the first call');
+is($stdout, "2\n", 'and is dropped');
+$node->psql('postgres', q{LOAD 'flash_maxsim'; ALTER ROLE CURRENT_USER SET flash_maxsim.source = 'docs(id, emb'}, stderr => \$stderr);
+like($stderr, qr/ERROR:  invalid value for parameter "flash_maxsim.source": "docs\(id, emb"/, 'or when it is set for a role');
+
 # a foreign server that is this one
 SKIP:
 {
