@@ -11,13 +11,14 @@
 
 #define RANKING_START 256
 
-/* the order of results, as a qsort comparator */
+/* The order of results, as a qsort comparator; sorting millions can be given up. */
 static int
 compare_documents(const void *a, const void *b)
 {
 	const RankedDocument *left = a;
 	const RankedDocument *right = b;
 
+	CHECK_FOR_INTERRUPTS();
 	if (left->is_null != right->is_null)
 		return left->is_null ? 1 : -1;
 	if (!left->is_null && left->score != right->score)

@@ -10,6 +10,8 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include <ctype.h>
+
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -20,6 +22,7 @@
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "nodes/makefuncs.h"
+#include "nodes/value.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -38,6 +41,7 @@ char *maxsim_source = NULL;
 typedef struct KeptPlan
 {
 	char *sql;
+	Oid ids_type;
 	int cursor_options;
 	SPIPlanPtr plan;
 } KeptPlan;
@@ -57,47 +61,91 @@ typedef struct RowReceiver
 	void *arg;
 } RowReceiver;
 
-pg_noreturn static void invalid_source(const char *name);
-
-static void
-invalid_source(const char *name)
+/*
+ * Reads an identifier as SQL has it, plain or in quotes, with space around it; NULL
+ * where there is none.  (SplitIdentifierString takes anything for a plain one.)
+ */
+static char *
+read_identifier(const char **at)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid source \"%s\"", name),
-			 errhint("Write a source as table(id_column, document_column).")));
+	const char *p = *at;
+	char *name;
+
+	while (scanner_isspace(*p))
+		p++;
+	if (*p == '"')
+	{
+		char *to = name = pstrdup(p);
+
+		for (p++; *p != '"' || p[1] == '"'; p++)
+		{
+			if (*p == '\0')
+				return NULL;
+			if (*p == '"')
+				p++;
+			*to++ = *p;
+		}
+		if (to == name)
+			return NULL;
+		*to = '\0';
+		p++;
+		truncate_identifier(name, to - name, false);
+	}
+	else
+	{
+		const char *start = p;
+
+		if (!IS_HIGHBIT_SET(*p) && !isalpha((unsigned char) *p) && *p != '_')
+			return NULL;
+		while (IS_HIGHBIT_SET(*p) || isalnum((unsigned char) *p) || *p == '_' || *p == '$')
+			p++;
+		name = downcase_truncate_identifier(start, p - start, false);
+	}
+	while (scanner_isspace(*p))
+		p++;
+	*at = p;
+	return name;
 }
 
 /*
- * Splits a name like s.docs(id, embedding) into relation and columns.
+ * Splits a name like s.docs(id, embedding) into relation, a list of one to three
+ * names, and columns; false if it is not written so.
  */
-static RangeVar *
-parse_source(const char *name, char **id_column, char **document_column)
+static bool
+parse_source(const char *name, List **relation, char **id_column, char **document_column)
 {
-	char *copy = pstrdup(name);
-	char *open = NULL;
-	char *end = copy + strlen(copy);
-	bool quoted = false;
-	List *columns;
+	const char *at = name;
 
-	for (char *p = copy; *p != '\0' && open == NULL; p++)
+	*relation = NIL;
+	do
 	{
-		if (*p == '"')
-			quoted = !quoted;
-		else if (*p == '(' && !quoted)
-			open = p;
-	}
-	while (end > copy && scanner_isspace(end[-1]))
-		end--;
-	if (open == NULL || open == copy || end[-1] != ')' || end - 1 == open)
-		invalid_source(name);
-	*open = '\0';
-	end[-1] = '\0';
-	if (!SplitIdentifierString(open + 1, ',', &columns) || list_length(columns) != 2)
-		invalid_source(name);
-	*id_column = linitial(columns);
-	*document_column = lsecond(columns);
-	return makeRangeVarFromNameList(maxsim_name_list(copy));
+		char *part = read_identifier(&at);
+
+		if (part == NULL || list_length(*relation) == 3)
+			return false;
+		*relation = lappend(*relation, makeString(part));
+	} while (*at++ == '.');
+	if (at[-1] != '(' || (*id_column = read_identifier(&at)) == NULL ||
+		*at++ != ',' || (*document_column = read_identifier(&at)) == NULL || *at++ != ')')
+		return false;
+	while (scanner_isspace(*at))
+		at++;
+	return *at == '\0';
+}
+
+bool
+source_check_setting(char **newval, void **extra, GucSource from)
+{
+	List *relation;
+	char *id_column;
+	char *document_column;
+
+	(void) extra;
+	(void) from;
+	if (**newval == '\0' || parse_source(*newval, &relation, &id_column, &document_column))
+		return true;
+	GUC_check_errdetail("A source is written table(id_column, document_column).");
+	return false;
 }
 
 /* The number of a column and its type below any domains. */
@@ -147,7 +195,7 @@ source_resolve(const char *name, Oid fn_oid)
 	Source *source = palloc(sizeof(Source));
 	char *id_column;
 	char *document_column;
-	RangeVar *range;
+	List *relation_name;
 	Oid relation;
 	Oid type;
 	AttrNumber id_number;
@@ -163,9 +211,13 @@ source_resolve(const char *name, Oid fn_oid)
 	/* the setting's own string can be freed while the source is read */
 	source->name = name = pstrdup(name);
 
-	range = parse_source(name, &id_column, &document_column);
+	if (!parse_source(name, &relation_name, &id_column, &document_column))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid source \"%s\"", name),
+				 errhint("Write a source as table(id_column, document_column).")));
 	/* the lock keeps what we find true until the query has been run */
-	relation = RangeVarGetRelid(range, AccessShareLock, false);
+	relation = RangeVarGetRelid(makeRangeVarFromNameList(relation_name), AccessShareLock, false);
 	kind = get_rel_relkind(relation);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_VIEW &&
 		kind != RELKIND_MATVIEW && kind != RELKIND_FOREIGN_TABLE)
@@ -195,6 +247,7 @@ source_resolve(const char *name, Oid fn_oid)
 				 errmsg("document column \"%s\" of source \"%s\" has type %s", document_column, name, format_type_be(type)),
 				 errhint("A document is a multivec, real[] or double precision[].")));
 
+	source->ids_type = get_array_type(source->id_type);
 	source->sql = psprintf("SELECT %s, %s FROM %s WHERE %s OPERATOR(pg_catalog.=) ANY ($1)",
 						   quote_identifier(id_column), quote_identifier(document_column),
 						   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
@@ -219,15 +272,15 @@ source_resolve(const char *name, Oid fn_oid)
 static SPIPlanPtr
 plan_of(const Source *source)
 {
-	Oid argument_types[1] = {INT8ARRAYOID};
+	Oid argument_types[1] = {source->ids_type};
 	KeptPlan *kept;
 	SPIPlanPtr plan;
 
 	for (int i = 0; i < MAX_PLANS; i++)
 	{
 		kept = &kept_plans[i];
-		if (kept->sql != NULL && kept->cursor_options == source->cursor_options &&
-			strcmp(kept->sql, source->sql) == 0)
+		if (kept->sql != NULL && kept->ids_type == source->ids_type &&
+			kept->cursor_options == source->cursor_options && strcmp(kept->sql, source->sql) == 0)
 			return kept->plan;
 	}
 
@@ -248,6 +301,7 @@ plan_of(const Source *source)
 	next_plan = (next_plan + 1) % MAX_PLANS;
 	SPI_keepplan(plan);
 	kept->plan = plan;
+	kept->ids_type = source->ids_type;
 	kept->cursor_options = source->cursor_options;
 	kept->sql = MemoryContextStrdup(TopMemoryContext, source->sql);
 	return plan;
@@ -296,6 +350,43 @@ receiver_shutdown(DestReceiver *self)
 	(void) self;
 }
 
+/*
+ * The ids in the type of the id column, because PostgreSQL looks up in a hash table
+ * only what has the same type.  An id that this type cannot hold is not in the source.
+ */
+static ArrayType *
+ids_for_column(ArrayType *ids, Oid id_type)
+{
+	const int64 *from = (const int64 *) ARR_DATA_PTR(ids);
+	int n = ArrayGetNItems(ARR_NDIM(ids), ARR_DIMS(ids));
+	int kept = 0;
+	ArrayType *result;
+	int32 *to_int4;
+	int16 *to_int2;
+
+	if (id_type == INT8OID)
+		return ids;
+	result = palloc(ARR_OVERHEAD_NONULLS(1) + n * sizeof(int32));
+	to_int4 = (int32 *) ((char *) result + ARR_OVERHEAD_NONULLS(1));
+	to_int2 = (int16 *) to_int4;
+	for (int i = 0; i < n; i++)
+	{
+		if (id_type == INT4OID && from[i] >= PG_INT32_MIN && from[i] <= PG_INT32_MAX)
+			to_int4[kept++] = from[i];
+		else if (id_type == INT2OID && from[i] >= PG_INT16_MIN && from[i] <= PG_INT16_MAX)
+			to_int2[kept++] = from[i];
+	}
+	if (kept == 0)
+		return construct_empty_array(id_type);
+	SET_VARSIZE(result, ARR_OVERHEAD_NONULLS(1) + kept * (id_type == INT4OID ? sizeof(int32) : sizeof(int16)));
+	result->ndim = 1;
+	result->dataoffset = 0;
+	result->elemtype = id_type;
+	*ARR_DIMS(result) = kept;
+	*ARR_LBOUND(result) = 1;
+	return result;
+}
+
 void
 source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
 {
@@ -306,10 +397,10 @@ source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
 	SPIPlanPtr plan;
 	int result;
 
-	params->params[0].value = PointerGetDatum(ids);
+	params->params[0].value = PointerGetDatum(ids_for_column(ids, source->id_type));
 	params->params[0].isnull = false;
 	params->params[0].pflags = PARAM_FLAG_CONST;
-	params->params[0].ptype = INT8ARRAYOID;
+	params->params[0].ptype = source->ids_type;
 	options.params = params;
 	options.read_only = true;
 	options.dest = &receiver.pub;

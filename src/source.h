@@ -13,11 +13,18 @@
 /* flash_maxsim.source: what is used where the caller names no source */
 extern char *maxsim_source;
 
+/*
+ * Whether the setting is written as a source, or is empty.  What it names may not
+ * exist yet.
+ */
+extern bool source_check_setting(char **newval, void **extra, GucSource from);
+
 typedef struct Source
 {
 	const char *name; /* as the user wrote it */
 	DocumentType type;
-	Oid id_type; /* int2, int4 or int8, below any domains */
+	Oid id_type;  /* int2, int4 or int8, below any domains */
+	Oid ids_type; /* an array of id_type */
 	Oid document_type;
 	char *sql;          /* reads the rows of an array of ids */
 	int cursor_options; /* whether to plan it for these ids or for any */
