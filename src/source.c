@@ -1,11 +1,8 @@
 /*
  * source.c
- *		See source.h.
+ *		Finding the source that a name stands for: see source.h.
  *
- * Rows are read by a query of our own through SPI, so that column privileges, row
- * security, views, partitions, foreign tables and any index on the id work as in
- * a query of the caller's; a receiver of our own takes each row's document without
- * detoasting it.
+ * Reading is source_read.c; here is decided which of its ways give the right rows.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -15,51 +12,25 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
-#include "executor/spi.h"
-#include "executor/tuptable.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/acl.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "source.h"
 
 char *maxsim_source = NULL;
-
-/* Plans that the session keeps, found by the text of their query. */
-#define MAX_PLANS 16
-
-typedef struct KeptPlan
-{
-	char *sql;
-	Oid ids_type;
-	int cursor_options;
-	SPIPlanPtr plan;
-} KeptPlan;
-
-static KeptPlan kept_plans[MAX_PLANS];
-static int next_plan = 0;
-
-/* reads in progress: a source can be a view that reads another source */
-static int depth = 0;
-
-/* What receives the rows of the query. */
-typedef struct RowReceiver
-{
-	DestReceiver pub;
-	const Source *source;
-	SourceRow row;
-	void *arg;
-} RowReceiver;
 
 /*
  * Reads an identifier as SQL has it, plain or in quotes, with space around it; NULL
@@ -162,13 +133,11 @@ resolve_column(Oid relation, const char *column, Oid *type)
 	return number;
 }
 
-/* Whether an index of the relation finds rows by that column. */
-static bool
-has_index_on(Oid relation_oid, AttrNumber column)
+/* What the indexes of the relation say of that column. */
+static void
+look_at_indexes(Source *source, Relation relation, AttrNumber column)
 {
-	Relation relation = table_open(relation_oid, AccessShareLock);
 	List *indexes = RelationGetIndexList(relation);
-	bool found = false;
 	ListCell *cell;
 
 	foreach (cell, indexes)
@@ -181,18 +150,35 @@ has_index_on(Oid relation_oid, AttrNumber column)
 		index = (Form_pg_index) GETSTRUCT(tuple);
 		if (index->indisvalid && index->indkey.values[0] == column &&
 			heap_attisnull(tuple, Anum_pg_index_indpred, NULL))
-			found = true;
+		{
+			source->has_index = true;
+
+			/* an old snapshot may show rows that were deleted before the index made ids unique */
+			if (index->indisunique && index->indimmediate && index->indnkeyatts == 1 &&
+				(HeapTupleHeaderXminFrozen(tuple->t_data) ||
+				 TransactionIdPrecedes(HeapTupleHeaderGetXmin(tuple->t_data), TransactionXmin)))
+				source->has_unique_index = true;
+		}
 		ReleaseSysCache(tuple);
 	}
 	list_free(indexes);
-	table_close(relation, AccessShareLock);
-	return found;
+}
+
+/*
+ * Whether a plain scan gives the rows that looking them up would give, and as cheaply:
+ * a table of its own, without policies that would see each row.
+ */
+static bool
+is_plain_table(Relation relation)
+{
+	return (relation->rd_rel->relkind == RELKIND_RELATION || relation->rd_rel->relkind == RELKIND_MATVIEW) &&
+		   !relation->rd_rel->relhassubclass && !relation->rd_rel->relrowsecurity;
 }
 
 Source *
 source_resolve(const char *name, Oid fn_oid)
 {
-	Source *source = palloc(sizeof(Source));
+	Source *source = palloc0(sizeof(Source));
 	char *id_column;
 	char *document_column;
 	List *relation_name;
@@ -248,176 +234,20 @@ source_resolve(const char *name, Oid fn_oid)
 				 errhint("A document is a multivec, real[] or double precision[].")));
 
 	source->ids_type = get_array_type(source->id_type);
-	source->sql = psprintf("SELECT %s, %s FROM %s WHERE %s OPERATOR(pg_catalog.=) ANY ($1)",
-						   quote_identifier(id_column), quote_identifier(document_column),
-						   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
-													  get_rel_name(relation)),
-						   quote_identifier(id_column));
+	source->relation = relation;
+	source->id_column = quote_identifier(id_column);
+	source->document_column = quote_identifier(document_column);
+	source->relation_name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
+													   get_rel_name(relation));
+	if (kind != RELKIND_VIEW && kind != RELKIND_FOREIGN_TABLE)
+	{
+		Relation opened = table_open(relation, AccessShareLock);
 
-	/*
-	 * With an index on the id, the plan is the same for any ids, and planning for
-	 * a thousand of them would cost more than it helps.  Without one, the rows are
-	 * scanned, and only a plan that knows the ids looks them up in a hash table.
-	 */
-	source->cursor_options = kind != RELKIND_VIEW && kind != RELKIND_FOREIGN_TABLE && has_index_on(relation, id_number)
-								 ? CURSOR_OPT_GENERIC_PLAN
-								 : CURSOR_OPT_CUSTOM_PLAN;
+		look_at_indexes(source, opened, id_number);
+		source->is_plain = is_plain_table(opened);
+		table_close(opened, AccessShareLock);
+	}
+	/* a right to columns does not include system columns */
+	source->shows_ctid = source->is_plain && pg_class_aclcheck(relation, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 	return source;
-}
-
-/*
- * The plan of a source's query, kept from an earlier call where there was one.
- * PostgreSQL re-plans it by itself when the relation or the role has changed.
- */
-static SPIPlanPtr
-plan_of(const Source *source)
-{
-	Oid argument_types[1] = {source->ids_type};
-	KeptPlan *kept;
-	SPIPlanPtr plan;
-
-	for (int i = 0; i < MAX_PLANS; i++)
-	{
-		kept = &kept_plans[i];
-		if (kept->sql != NULL && kept->ids_type == source->ids_type &&
-			kept->cursor_options == source->cursor_options && strcmp(kept->sql, source->sql) == 0)
-			return kept->plan;
-	}
-
-	plan = SPI_prepare_cursor(source->sql, 1, argument_types, source->cursor_options);
-	if (plan == NULL)
-		elog(ERROR, "could not prepare \"%s\": %s", source->sql, SPI_result_code_string(SPI_result));
-
-	kept = &kept_plans[next_plan];
-	if (kept->sql != NULL)
-	{
-		/* a calling level may be executing it */
-		if (depth > 0)
-			return plan;
-		SPI_freeplan(kept->plan);
-		pfree(kept->sql);
-		kept->sql = NULL;
-	}
-	next_plan = (next_plan + 1) % MAX_PLANS;
-	SPI_keepplan(plan);
-	kept->plan = plan;
-	kept->ids_type = source->ids_type;
-	kept->cursor_options = source->cursor_options;
-	kept->sql = MemoryContextStrdup(TopMemoryContext, source->sql);
-	return plan;
-}
-
-static void
-receiver_startup(DestReceiver *self, int operation, TupleDesc tupdesc)
-{
-	RowReceiver *receiver = (RowReceiver *) self;
-
-	(void) operation;
-	if (getBaseType(TupleDescAttr(tupdesc, 0)->atttypid) != receiver->source->id_type ||
-		getBaseType(TupleDescAttr(tupdesc, 1)->atttypid) != receiver->source->document_type)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("source \"%s\" was altered while it was being read", receiver->source->name)));
-}
-
-static bool
-receiver_row(TupleTableSlot *slot, DestReceiver *self)
-{
-	RowReceiver *receiver = (RowReceiver *) self;
-	int64 key;
-	bool is_null;
-	Datum id = slot_getattr(slot, 1, &is_null);
-	Datum document = slot_getattr(slot, 2, &is_null);
-
-	switch (receiver->source->id_type)
-	{
-		case INT8OID:
-			key = DatumGetInt64(id);
-			break;
-		case INT4OID:
-			key = DatumGetInt32(id);
-			break;
-		default:
-			key = DatumGetInt16(id);
-	}
-	receiver->row(receiver->arg, key, document, is_null);
-	return true;
-}
-
-static void
-receiver_shutdown(DestReceiver *self)
-{
-	(void) self;
-}
-
-/*
- * The ids in the type of the id column, because PostgreSQL looks up in a hash table
- * only what has the same type.  An id that this type cannot hold is not in the source.
- */
-static ArrayType *
-ids_for_column(ArrayType *ids, Oid id_type)
-{
-	const int64 *from = (const int64 *) ARR_DATA_PTR(ids);
-	int n = ArrayGetNItems(ARR_NDIM(ids), ARR_DIMS(ids));
-	int kept = 0;
-	ArrayType *result;
-	int32 *to_int4;
-	int16 *to_int2;
-
-	if (id_type == INT8OID)
-		return ids;
-	result = palloc(ARR_OVERHEAD_NONULLS(1) + n * sizeof(int32));
-	to_int4 = (int32 *) ((char *) result + ARR_OVERHEAD_NONULLS(1));
-	to_int2 = (int16 *) to_int4;
-	for (int i = 0; i < n; i++)
-	{
-		if (id_type == INT4OID && from[i] >= PG_INT32_MIN && from[i] <= PG_INT32_MAX)
-			to_int4[kept++] = from[i];
-		else if (id_type == INT2OID && from[i] >= PG_INT16_MIN && from[i] <= PG_INT16_MAX)
-			to_int2[kept++] = from[i];
-	}
-	if (kept == 0)
-		return construct_empty_array(id_type);
-	SET_VARSIZE(result, ARR_OVERHEAD_NONULLS(1) + kept * (id_type == INT4OID ? sizeof(int32) : sizeof(int16)));
-	result->ndim = 1;
-	result->dataoffset = 0;
-	result->elemtype = id_type;
-	*ARR_DIMS(result) = kept;
-	*ARR_LBOUND(result) = 1;
-	return result;
-}
-
-void
-source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
-{
-	/* SPI takes DestNone for a caller that wants no rows */
-	RowReceiver receiver = {{receiver_row, receiver_startup, receiver_shutdown, receiver_shutdown, DestTuplestore}, source, row, arg};
-	SPIExecuteOptions options = {0};
-	ParamListInfo params = makeParamList(1);
-	SPIPlanPtr plan;
-	int result;
-
-	params->params[0].value = PointerGetDatum(ids_for_column(ids, source->id_type));
-	params->params[0].isnull = false;
-	params->params[0].pflags = PARAM_FLAG_CONST;
-	params->params[0].ptype = source->ids_type;
-	options.params = params;
-	options.read_only = true;
-	options.dest = &receiver.pub;
-
-	SPI_connect();
-	plan = plan_of(source);
-	depth++;
-	PG_TRY();
-	{
-		result = SPI_execute_plan_extended(plan, &options);
-	}
-	PG_FINALLY();
-	{
-		depth--;
-	}
-	PG_END_TRY();
-	if (result != SPI_OK_SELECT)
-		elog(ERROR, "could not execute \"%s\": %s", source->sql, SPI_result_code_string(result));
-	SPI_finish();
 }
