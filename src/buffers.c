@@ -210,18 +210,14 @@ want_admission(BatchBuffers *buffers, BatchBuffer *buffer, int format, uint32 i,
 	admission->dim = dim;
 	admission->size = (uint64) admission->ntokens * dim * maxsim_element_size(format);
 	admission->lasting = lasting;
-	admission->source = list->documents[i].tokens;
+	admission->source = list->infos[i].place == IN_BUFFER ? list->documents[i].tokens : NULL;
+	admission->offset = CACHE_NOWHERE;
 }
 
-/*
- * Copies documents that the CPU has scored to the host arena: those that were looked
- * for before.  The first time would cost a query that comes once a copy for nothing.
- */
+/* Notes the documents of the buffer that can be cached, and are not in the host arena. */
 static void
-admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
+want_admissions(BatchBuffers *buffers, BatchBuffer *buffer)
 {
-	if (!buffers->reading || !cache_has(CACHE_HOST))
-		return;
 	buffer->nadmissions = 0;
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
@@ -229,25 +225,41 @@ admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
 
 		for (uint32 i = 0; i < list->n; i++)
 		{
-			if (list->infos[i].place == IN_BUFFER && OidIsValid(list->infos[i].key.value) &&
-				cache_seen_before(&list->infos[i].key))
-			{
-				want_admission(buffers, buffer, format, i, false);
-			}
+			if (list->infos[i].place == IN_BUFFER && OidIsValid(list->infos[i].key.value))
+				want_admission(buffers, buffer, format, i, cache_seen_before(&list->infos[i].key));
 		}
 	}
-	if (buffer->nadmissions == 0)
+}
+
+/*
+ * Copies documents that were noted to the host arena, if no device has room for them and
+ * they were looked for before.  The first time, a query that comes once would pay for a
+ * copy for nothing.
+ */
+static void
+admit_to_host(BatchBuffer *buffer)
+{
+	CacheAdmission *admissions = buffer->admissions;
+	uint32 n = 0;
+
+	if (!cache_has(CACHE_HOST))
 		return;
-	cache_reserve(CACHE_HOST, buffer->admissions, buffer->nadmissions);
 	for (uint32 k = 0; k < buffer->nadmissions; k++)
 	{
-		const CacheAdmission *admission = &buffer->admissions[k];
-
-		if (admission->offset != CACHE_NOWHERE)
-			memcpy(cache_host_address(admission->offset), admission->source, admission->size);
+		if (admissions[k].offset == CACHE_NOWHERE && admissions[k].lasting && admissions[k].source != NULL)
+			admissions[n++] = admissions[k];
 	}
-	cache_admit(buffer->admissions, buffer->nadmissions);
-	buffer->nadmissions = 0;
+	if (n == 0)
+		return;
+	for (uint32 k = 0; k < n; k++)
+		admissions[k].lasting = false; /* until it is used there */
+	cache_reserve(CACHE_HOST, admissions, n);
+	for (uint32 k = 0; k < n; k++)
+	{
+		if (admissions[k].offset != CACHE_NOWHERE)
+			memcpy(cache_host_address(admissions[k].offset), admissions[k].source, admissions[k].size);
+	}
+	cache_admit(admissions, n);
 }
 
 /* Scores a document that only a device has: it is brought again. */
@@ -283,7 +295,11 @@ score_on_cpu(BatchBuffers *buffers, BatchBuffer *buffer)
 		}
 		deliver_list(buffers, list, list->scores);
 	}
-	admit_to_host(buffers, buffer);
+	if (buffers->reading && cache_has(CACHE_HOST))
+	{
+		want_admissions(buffers, buffer);
+		admit_to_host(buffer);
+	}
 	clear(buffer);
 	cache_read_renew();
 }
@@ -337,7 +353,10 @@ collect(BatchBuffers *buffers, BatchBuffer *buffer)
 		return;
 	}
 	if (buffer->nadmissions > 0)
+	{
 		cache_admit(buffer->admissions, buffer->nadmissions);
+		admit_to_host(buffer);
+	}
 	scores = scorer_scores(buffer->slot.slot);
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
@@ -403,8 +422,15 @@ admit_to_device(BatchBuffers *buffers, BatchBuffer *buffer)
 	uint32 k = 0;
 
 	buffer->nadmissions = 0;
-	if (!buffers->reading || !cache_has(CACHE_DEVICE(device)))
+	if (!buffers->reading)
 		return;
+	if (!cache_has(CACHE_DEVICE(device)))
+	{
+		/* there may be room in the host's */
+		if (cache_has(CACHE_HOST))
+			want_admissions(buffers, buffer);
+		return;
+	}
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
 		const DocumentList *list = &buffer->lists[format];
