@@ -92,8 +92,8 @@ extern "C"
  * with a part of the dimension, and the tiles in flight; the latter two for f32.
  */
 #define MAXSIM_MMA_DIMENSIONS(X) \
-	X(48, 4, 1, 2, 1, 2)         \
-	X(64, 4, 1, 2, 1, 2)         \
+	X(48, 4, 1, 3, 1, 2)         \
+	X(64, 4, 1, 3, 1, 2)         \
 	X(96, 2, 1, 3, 2, 2)         \
 	X(128, 2, 1, 2, 2, 2)        \
 	X(256, 2, 2, 2, 4, 2)        \

@@ -66,7 +66,8 @@ document_error_context(void *arg)
 {
 	Batch *batch = arg;
 
-	errcontext("document %lld of source \"%s\"", (long long) batch->buffers.id, batch->source);
+	if (batch->source != NULL)
+		errcontext("document %lld of source \"%s\"", (long long) batch->buffers.id, batch->source);
 }
 
 /* Bytes offset to offset + length - 1 of a payload to out. */

@@ -6,6 +6,7 @@
 #include "compat.h"
 
 #include "batch.h"
+#include "batch_scan.h"
 #include "cache.h"
 #include "engine_gpu.h"
 #include "scorer.h"
@@ -90,6 +91,12 @@ _PG_init(void)
 							 "What computes scores: auto, cpu or cuda.",
 							 NULL, &maxsim_engine, ENGINE_AUTO, engine_choices,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	/* what it changes is how fast a plan is, and, where the GPU scores, the last bits */
+	DefineCustomBoolVariable("flash_maxsim.enable_batch_scan",
+							 "Whether plans score maxsim() in batches.",
+							 NULL, &maxsim_enable_batch_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	batch_scan_install();
 
 	if (process_shared_preload_libraries_in_progress)
 	{
