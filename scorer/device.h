@@ -11,7 +11,7 @@
  * name		"cuda" or "cpu".
  * open		Makes ready to score on the devices named ("all", or "0,2"), whatever the
  *			number of threads; fills in the report's devices.  False: the report's
- *			message says why not.
+ *			message says why not, and its no_device whether that is likely to last.
  * score	Scores the request of a slot, whose sizes have been checked, into its scores.
  *			Blocks; called from many threads at once.  A failure leaves its reason in the
  *			slot's message.

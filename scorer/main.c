@@ -152,10 +152,7 @@ main(int argc, char **argv)
 		report_and_exit(&report);
 	incarnation = mapping->incarnation;
 	if (!device->open(mapping, argv[2], &report))
-	{
-		report.no_device = 1;
 		report_and_exit(&report);
-	}
 	listener = listen_for_backends(&report);
 	if (listener < 0)
 		report_and_exit(&report);
