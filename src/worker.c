@@ -3,9 +3,9 @@
  *		The background worker that starts the scorer, watches it, and starts it again
  *		when it ends.
  *
- * It holds the reading end of a pipe whose writing end only the scorer has: one
- * report comes through it, and later the end of the file when the scorer is gone,
- * however it went.  The scorer in turn dies with the worker (PR_SET_PDEATHSIG).
+ * It holds the reading end of a pipe whose writing end only the scorer has: a
+ * report comes through it, and later another one, of why the scorer ends, or the end
+ * of the file, however it went.  The scorer in turn dies with the worker (PR_SET_PDEATHSIG).
  * Nothing here calls CUDA.
  */
 #include "postgres.h"
@@ -262,6 +262,20 @@ request_hangs(void)
 	return hangs;
 }
 
+/* Takes a report out of the readable pipe; false: there is none, but the pipe's end. */
+static bool
+take_report(ScorerReport *report)
+{
+	if (read(status_pipe, report, sizeof(*report)) != sizeof(*report))
+		return false;
+	/* it may come from a program of another build */
+	report->engine[sizeof(report->engine) - 1] = '\0';
+	report->message[sizeof(report->message) - 1] = '\0';
+	for (int i = 0; i < SCORER_MAX_DEVICES; i++)
+		report->devices[i][sizeof(report->devices[i]) - 1] = '\0';
+	return true;
+}
+
 /* Reads the scorer's report; false: there is none, and its message says why. */
 static bool
 read_report(ScorerReport *report)
@@ -277,18 +291,11 @@ read_report(ScorerReport *report)
 			return false;
 		}
 	}
-	if (read(status_pipe, report, sizeof(*report)) != sizeof(*report))
-	{
-		memset(report, 0, sizeof(*report));
-		strlcpy(report->message, "scorer ended while it was starting", sizeof(report->message));
-		return false;
-	}
-	/* it may come from a program of another build */
-	report->engine[sizeof(report->engine) - 1] = '\0';
-	report->message[sizeof(report->message) - 1] = '\0';
-	for (int i = 0; i < SCORER_MAX_DEVICES; i++)
-		report->devices[i][sizeof(report->devices[i]) - 1] = '\0';
-	return true;
+	if (take_report(report))
+		return true;
+	memset(report, 0, sizeof(*report));
+	strlcpy(report->message, "scorer ended while it was starting", sizeof(report->message));
+	return false;
 }
 
 /* Returns when the scorer has ended, NULL, or must be ended, why. */
@@ -316,6 +323,7 @@ static void
 run_scorer(ScorerReport *report)
 {
 	const char *why = NULL;
+	ScorerReport last;
 	int status;
 
 	if (start_scorer(report) && read_report(report) && report->ready)
@@ -324,6 +332,8 @@ run_scorer(ScorerReport *report)
 		ereport(LOG, (errmsg("flash_maxsim scorer (PID %d) is ready on %u %s device(s)",
 							 (int) scorer_pid, report->ndevices, report->engine)));
 		why = watch_scorer();
+		if (why == NULL && take_report(&last))
+			why = last.message;
 		strlcpy(report->message, why != NULL ? why : "scorer ended", sizeof(report->message));
 	}
 
