@@ -151,25 +151,31 @@ open_cuda(ScorerMapping *mapping, const char *list, ScorerReport *report)
 	return false;
 }
 
-/* A lane of the least busy device, when there is one. */
+/* A lane of the least busy device, when there is one; of equals, all have their turn. */
 static Lane *
 take_lane(Device **device)
 {
+	static int last = 0;
+	int best;
 	Lane *lane;
 
 	pthread_mutex_lock(&mutex);
 	for (;;)
 	{
-		*device = &devices[0];
-		for (int i = 1; i < ndevices; i++)
+		best = (last + 1) % ndevices;
+		for (int i = 2; i <= ndevices; i++)
 		{
-			if (devices[i].nfree > (*device)->nfree)
-				*device = &devices[i];
+			int candidate = (last + i) % ndevices;
+
+			if (devices[candidate].nfree > devices[best].nfree)
+				best = candidate;
 		}
-		if ((*device)->nfree > 0)
+		if (devices[best].nfree > 0)
 			break;
 		pthread_cond_wait(&lane_freed, &mutex);
 	}
+	last = best;
+	*device = &devices[best];
 	lane = (*device)->free_lanes[--(*device)->nfree];
 	pthread_mutex_unlock(&mutex);
 	return lane;
