@@ -29,16 +29,19 @@ replace_program(sub { symlink $fake, $_[0] or die "could not link $_[0]: $!" });
 my $right = $node->safe_psql('postgres', "SET flash_maxsim.engine = cpu; $RANK");
 my $cuda = "SET flash_maxsim.engine = cuda; $RANK";
 
-# LINE...: what the devices do from now on.
-sub order
+# NODE, LINE...: what its devices do from now on.
+sub order_of
 {
-	my $file = $node->data_dir . '/fake_cuda';
+	my ($of, @lines) = @_;
+	my $file = $of->data_dir . '/fake_cuda';
 
 	unlink "$file.new";
-	append_to_file("$file.new", join('', map { "$_\n" } @_));
+	append_to_file("$file.new", join('', map { "$_\n" } @lines));
 	rename "$file.new", $file or die;
 	return;
 }
+
+sub order { return order_of($node, @_) }
 
 my @calls = qw(count open register lane query submit wait);
 
@@ -119,6 +122,19 @@ sub begin_reranks
 
 my $NEVER = qr/^(?!)/;
 
+# a batch that never ends, on another server, which takes a minute to find that out
+
+my $hung = server('hung', 'flash_maxsim.scorer_engine = cuda', 'flash_maxsim.slots = 4', 'flash_maxsim.slot_size = 1MB');
+prepare($hung);
+await_ready($hung);
+my $hung_right = $hung->safe_psql('postgres', "SET flash_maxsim.engine = cpu; $RANK");
+my $hung_pid = scorer($hung, 'pid');
+my $hung_session = Scorer::Session->new($hung);
+order_of($hung, 'slow 0 600000');
+$hung_session->begin($RANK);
+await_sql($hung, 'SELECT free_slots = 2 FROM maxsim_scorer()');
+order_of($hung, 'slow 0 0');
+
 # how work is shared out
 
 for my $n (1, 2, 8)
@@ -137,7 +153,7 @@ for my $n (1, 2, 8)
 	all_slots_free($node, "$n devices");
 }
 
-restart_with('all', 'devices 2', 'slow 0 150', 'slow 1 1');
+restart_with('all', 'devices 2', 'slow 0 400', 'slow 1 1');
 ok(await_ready($node), 'one of two devices is slow');
 {
 	my @sessions = sessions(24, 'cuda');
@@ -316,6 +332,16 @@ for my $case (['nothing happens', sub { }], ['a device is lost', \&lose_devices]
 	is($node->safe_psql('postgres', $cuda), $right, '... and works');
 }
 
-unlike(slurp_file($node->logfile), qr/fake_cuda: violation/, 'the scorer kept what it promises to the CUDA engine');
+# what became of the batch that never ends
+
+is($hung_session->end, $hung_right, 'a batch that never ends: the CPU answers');
+ok(await_ready($hung, $hung_pid), '... and another scorer comes');
+like(slurp_file($hung->logfile), qr/flash_maxsim has no scorer: scorer did not finish a request/, '... of which the log says why');
+is($hung_session->query("SET flash_maxsim.engine = cuda; $RANK"), $hung_right, '... and the same session uses it');
+all_slots_free($hung, 'after that');
+$hung_session->finish;
+$hung->stop;
+
+unlike(slurp_file($_->logfile), qr/fake_cuda: violation/, 'the scorer kept what it promises to the CUDA engine') for $node, $hung;
 $node->stop;
 done_testing();
