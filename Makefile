@@ -44,7 +44,8 @@ CUDA_LIBRARY := build/cuda/libmaxsim_cuda.a
 SCORER_LIBS := $(CUDA_LIBRARY) $(shell $(MAKE) -s --no-print-directory -f cuda/cuda.mk cuda-libs)
 scorer_flags := -DMAXSIM_CUDA -Isrc -Icuda
 endif
-# The scorer with imaginary GPUs, which only tests run and nobody installs.
+# The scorer with imaginary GPUs, which only tests run and nobody installs.  Built with
+# FAKE_FLAGS=-fsanitize=thread it tells test/t/scorer_devices.pl of races as well.
 FAKE_SCORER = build/test/flash_maxsim_scorer
 EXTRA_CLEAN = $(SCORER) $(scorer_objects) $(FAKE_SCORER)
 
@@ -73,7 +74,7 @@ installcheck: fake-scorer
 
 $(FAKE_SCORER): $(scorer_objects:.o=.c) test/fake_cuda.c $(engine_objects) $(wildcard scorer/*.h cuda/engine_cuda.h)
 	@$(MKDIR_P) $(@D)
-	$(CC) $(CFLAGS) -std=gnu11 -Wno-declaration-after-statement -DMAXSIM_CUDA -Isrc -Icuda -o $@ $(filter %.c %.o,$^) $(LDFLAGS) -lpthread -lm
+	$(CC) $(CFLAGS) -std=gnu11 -Wno-declaration-after-statement -DMAXSIM_CUDA -Isrc -Icuda $(FAKE_FLAGS) -o $@ $(filter %.c %.o,$^) $(LDFLAGS) -lpthread -lm
 
 $(scorer_objects): override CFLAGS += -std=gnu11 -Wno-declaration-after-statement $(scorer_flags)
 $(scorer_objects): $(wildcard scorer/*.h src/engine.h)
