@@ -43,7 +43,7 @@ sub order_of
 
 sub order { return order_of($node, @_) }
 
-my @calls = qw(count open register lane query submit wait);
+my @calls = qw(count open register lane query submit wait alloc move);
 
 # How often a call was made so far, and the batches of each device.
 sub counts
