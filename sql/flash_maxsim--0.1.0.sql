@@ -177,6 +177,32 @@ COMMENT ON FUNCTION flash_maxsim_rerank(multivec, real[], bigint[], bigint) IS '
 
 -- what computes
 
+-- the best documents of a group
+
+CREATE TYPE maxsim_hit AS (id text, score real);
+COMMENT ON TYPE maxsim_hit IS 'a document of maxsim_topk: its id as text, and its score';
+
+CREATE FUNCTION maxsim_topk_add(internal, query multivec, id anyelement, document multivec, k integer) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_add(internal, multivec, anyelement, multivec, integer) IS 'of maxsim_topk: takes a document';
+CREATE FUNCTION maxsim_topk_combine(internal, internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_combine(internal, internal) IS 'of maxsim_topk: the best of two parts of a group';
+CREATE FUNCTION maxsim_topk_serial(internal) RETURNS bytea
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_serial(internal) IS 'of maxsim_topk: a part of a group, to be sent';
+CREATE FUNCTION maxsim_topk_deserial(bytea, internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_deserial(bytea, internal) IS 'of maxsim_topk: a part of a group, received';
+CREATE FUNCTION maxsim_topk_final(internal) RETURNS maxsim_hit[]
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_final(internal) IS 'of maxsim_topk: the result';
+
+CREATE AGGREGATE maxsim_topk(query multivec, id anyelement, document multivec, k integer) (
+	SFUNC = maxsim_topk_add, STYPE = internal, FINALFUNC = maxsim_topk_final, COMBINEFUNC = maxsim_topk_combine,
+	SERIALFUNC = maxsim_topk_serial, DESERIALFUNC = maxsim_topk_deserial, PARALLEL = SAFE);
+COMMENT ON AGGREGATE maxsim_topk(multivec, anyelement, multivec, integer) IS 'the k documents with the highest maxsim(query, document), best first, ties by id; documents that are NULL or have no tokens are left out; NULL without rows';
+
 CREATE FUNCTION maxsim_engines(OUT engine text, OUT device text, OUT available boolean, OUT active boolean,
 							   OUT detail text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
