@@ -9,12 +9,8 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "utils/memutils.h"
-
 #include "buffers.h"
-
-/* a buffer up to this size stays with the session, which saves its page faults */
-#define KEEP_SIZE (4 * 1024 * 1024)
+#include "session_buffer.h"
 
 /*
  * What is gathered into a slot before it is sent: two of these stay in a core's
@@ -29,46 +25,6 @@
 #define SCORER_MIN_WORK 5000000
 
 int maxsim_batch_size = MAXSIM_BATCH_SIZE_DEFAULT;
-
-/* The session's buffer; a batch within a batch gets one of its own. */
-static struct
-{
-	char *memory;
-	Size size;
-	BatchBuffers *user;
-} session_buffer;
-
-static void
-release_session_buffer(BatchBuffers *buffers)
-{
-	if (session_buffer.user != buffers)
-		return;
-	session_buffer.user = NULL;
-	if (session_buffer.size > KEEP_SIZE)
-	{
-		pfree(session_buffer.memory);
-		session_buffer.memory = NULL;
-		session_buffer.size = 0;
-	}
-}
-
-static char *
-acquire_session_buffer(BatchBuffers *buffers, Size size)
-{
-	if (session_buffer.user != NULL)
-		return MemoryContextAllocHuge(buffers->context, size);
-	if (session_buffer.size != size)
-	{
-		if (session_buffer.memory != NULL)
-			pfree(session_buffer.memory);
-		session_buffer.memory = NULL;
-		session_buffer.size = 0;
-		session_buffer.memory = MemoryContextAllocHuge(TopMemoryContext, size);
-		session_buffer.size = size;
-	}
-	session_buffer.user = buffers;
-	return session_buffer.memory;
-}
 
 /* Makes a slot's memory a buffer, with the query in front of it. */
 static void
@@ -117,7 +73,7 @@ release(void *arg)
 	if (buffers->reading)
 		cache_read_end();
 	buffers->reading = false;
-	release_session_buffer(buffers);
+	session_buffer_release(buffers);
 }
 
 void
@@ -148,7 +104,7 @@ buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 	if (!buffers->use_scorer)
 	{
 		first->size = first->fill = (Size) maxsim_batch_size * 1024;
-		first->memory = acquire_session_buffer(buffers, first->size + 2 * BUFFER_ALIGNMENT);
+		first->memory = session_buffer_acquire(buffers, context, first->size + 2 * BUFFER_ALIGNMENT);
 	}
 }
 
