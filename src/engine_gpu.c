@@ -178,7 +178,7 @@ gpu_ready(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("engine \"cuda\" is not available: %s", reason),
 				 errhint("With flash_maxsim.engine = auto the CPU scores meanwhile.")));
-	if (scorer_control != NULL)
+	if (scorer_control != NULL && maxsim_scorer_engine != SCORER_ENGINE_OFF)
 		gpu_count_fallback(FALLBACK_NOT_READY);
 	return false;
 }
@@ -354,7 +354,8 @@ gpu_wait(GpuSlot *slot, const char **reason)
 	}
 	slot->slot->message[MAXSIM_MESSAGE_SIZE - 1] = '\0';
 	*reason = slot->slot->message;
-	if (slot->slot->status == MAXSIM_OK)
+	/* without a query it only copied */
+	if (slot->slot->status == MAXSIM_OK && slot->slot->query_ntokens > 0)
 	{
 		pg_atomic_fetch_add_u64(&scorer_control->batches, 1);
 		for (int format = 0; format < MAXSIM_NFORMATS; format++)
