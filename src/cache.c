@@ -18,6 +18,12 @@
 /* a chain longer than that was changed under its reader, or is not worth reading */
 #define MAX_STEPS 64
 
+/*
+ * Where a document's mark can be: with a single place, two documents of one query that
+ * share it would put each other out for ever.
+ */
+#define SEEN_PLACES 8
+
 CacheShared *cache_shared = NULL;
 CacheEntry *cache_entries;
 CacheLinks *cache_links;
@@ -135,12 +141,16 @@ bool
 cache_seen_before(const CacheKey *key)
 {
 	uint64 hash = hash_key(key);
-	uint32 *place = &seen[hash & cache_shared->mask];
+	uint32 *places = &seen[hash & cache_shared->mask & ~(SEEN_PLACES - 1)];
 	uint32 mark = (uint32) (hash >> 32);
 
-	if (*place == mark)
-		return true;
-	*place = mark;
+	for (int i = 0; i < SEEN_PLACES; i++)
+	{
+		if (places[i] == mark)
+			return true;
+	}
+	memmove(places + 1, places, (SEEN_PLACES - 1) * sizeof(uint32));
+	places[0] = mark;
 	return false;
 }
 
