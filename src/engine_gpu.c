@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 
 #include "engine_gpu.h"
+#include "stats.h"
 
 /*
  * A scorer that takes longer for one batch is taken for hung: the limit, and the
@@ -50,6 +51,7 @@ gpu_count_fallback(ScorerFallback reason)
 {
 	if (scorer_control != NULL)
 		pg_atomic_fetch_add_u64(&scorer_control->fallbacks[reason], 1);
+	stats_add(STATS_FALLBACKS + reason, 1);
 }
 
 static void

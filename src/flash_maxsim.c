@@ -10,6 +10,7 @@
 #include "engine_gpu.h"
 #include "scorer.h"
 #include "source.h"
+#include "stats.h"
 
 MAXSIM_MODULE_MAGIC("flash_maxsim", "0.1.0");
 
@@ -96,6 +97,7 @@ _PG_init(void)
 		define_scorer_settings();
 		cache_define_settings();
 		scorer_preload();
+		stats_preload();
 	}
 
 	MarkGUCPrefixReserved("flash_maxsim");
