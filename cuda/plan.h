@@ -28,6 +28,9 @@ extern "C"
 		MAXSIM_NFAMILIES
 	} MaxsimFamily;
 
+/* Ranges that a block of MAXSIM_FAMILY_ROWS takes, one a multiprocessor. */
+#define MAXSIM_ROWS_GROUPS 3
+
 	/* What decides of a device. */
 	typedef struct MaxsimPlanDevice
 	{
@@ -58,6 +61,17 @@ extern "C"
 		uint32_t index;    /* of this piece in its document */
 		uint32_t npieces;  /* of the document */
 	} MaxsimPiece;
+
+	/*
+ * Pieces from the first on, to that of the next range.  Where the first one lies, too,
+ * so that a kernel need not look it up before it fetches.
+ */
+	typedef struct MaxsimRange
+	{
+		uint64_t address;
+		uint32_t ntokens;
+		uint32_t first;
+	} MaxsimRange;
 
 	typedef struct MaxsimBatchPlan
 	{
@@ -111,7 +125,7 @@ extern "C"
  */
 	extern void maxsim_plan_pieces(MaxsimBatchPlan *plan, const MaxsimQueryPlan *query, uint32_t row_size,
 								   const uint64_t *addresses, const uint32_t *lengths, uint32_t ndocuments,
-								   uint32_t *order, MaxsimPiece *pieces, uint32_t *ranges);
+								   uint32_t *order, MaxsimPiece *pieces, MaxsimRange *ranges);
 
 	/* The most pieces, and the most ranges, that maxsim_plan_pieces() makes. */
 	extern uint32_t maxsim_plan_most_pieces(const MaxsimPlanDevice *device, uint32_t ndocuments);

@@ -70,6 +70,14 @@ CREATE FUNCTION multivec(integer[]) RETURNS multivec
 	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION multivec(integer[]) IS 'from [tokens][dimension], rounded to format f32; NULL is an error';
 
+CREATE FUNCTION multivec(bigint[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(bigint[]) IS 'from [tokens][dimension], rounded to format f32; NULL is an error';
+
+CREATE FUNCTION multivec(smallint[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(smallint[]) IS 'from [tokens][dimension], in format f32; NULL is an error';
+
 CREATE FUNCTION multivec(bytes bytea, dim integer, format text DEFAULT 'f32') RETURNS multivec
 	AS 'MODULE_PATHNAME', 'multivec_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION multivec(bytea, integer, text) IS 'from raw little-endian numbers [tokens][dim] in format f32, f16 or bf16; an error if the bytes are no whole number of tokens';
@@ -88,6 +96,10 @@ CREATE CAST (numeric[] AS multivec) WITH FUNCTION multivec(numeric[]) AS IMPLICI
 COMMENT ON CAST (numeric[] AS multivec) IS 'from [tokens][dimension], rounded to real';
 CREATE CAST (integer[] AS multivec) WITH FUNCTION multivec(integer[]) AS IMPLICIT;
 COMMENT ON CAST (integer[] AS multivec) IS 'from [tokens][dimension], rounded to real';
+CREATE CAST (bigint[] AS multivec) WITH FUNCTION multivec(bigint[]) AS IMPLICIT;
+COMMENT ON CAST (bigint[] AS multivec) IS 'from [tokens][dimension], rounded to real';
+CREATE CAST (smallint[] AS multivec) WITH FUNCTION multivec(smallint[]) AS IMPLICIT;
+COMMENT ON CAST (smallint[] AS multivec) IS 'from [tokens][dimension]';
 CREATE CAST (multivec AS real[]) WITH FUNCTION multivec_to_real_array(multivec) AS ASSIGNMENT;
 COMMENT ON CAST (multivec AS real[]) IS 'as [tokens][dimension]';
 

@@ -175,18 +175,14 @@ want_admission(BatchBuffers *buffers, BatchBuffer *buffer, int format, uint32 i,
 	admission->dim = dim;
 	admission->size = (uint64) admission->ntokens * dim * maxsim_element_size(format);
 	admission->lasting = lasting;
-	admission->source = list->documents[i].tokens;
+	admission->source = list->infos[i].place == IN_BUFFER ? list->documents[i].tokens : NULL;
+	admission->offset = CACHE_NOWHERE;
 }
 
-/*
- * Copies documents that the CPU has scored to the host arena: those that were looked
- * for before.  The first time would cost a query that comes once a copy for nothing.
- */
+/* Notes the documents of the buffer that can be cached, and are not in the host arena. */
 static void
-admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
+want_admissions(BatchBuffers *buffers, BatchBuffer *buffer)
 {
-	if (!buffers->reading || !cache_has(CACHE_HOST))
-		return;
 	buffer->nadmissions = 0;
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
@@ -194,25 +190,41 @@ admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
 
 		for (uint32 i = 0; i < list->n; i++)
 		{
-			if (list->infos[i].place == IN_BUFFER && OidIsValid(list->infos[i].key.value) &&
-				cache_seen_before(&list->infos[i].key))
-			{
-				want_admission(buffers, buffer, format, i, false);
-			}
+			if (list->infos[i].place == IN_BUFFER && OidIsValid(list->infos[i].key.value))
+				want_admission(buffers, buffer, format, i, cache_seen_before(&list->infos[i].key));
 		}
 	}
-	if (buffer->nadmissions == 0)
+}
+
+/*
+ * Copies documents that were noted to the host arena, if no device has room for them and
+ * they were looked for before.  The first time, a query that comes once would pay for a
+ * copy for nothing.
+ */
+static void
+admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
+{
+	CacheAdmission *admissions = buffer->admissions;
+	uint32 n = 0;
+
+	if (!cache_has(CACHE_HOST))
 		return;
-	cache_reserve(CACHE_HOST, buffer->admissions, buffer->nadmissions);
 	for (uint32 k = 0; k < buffer->nadmissions; k++)
 	{
-		const CacheAdmission *admission = &buffer->admissions[k];
-
-		if (admission->offset != CACHE_NOWHERE)
-			memcpy(cache_host_address(admission->offset), admission->source, admission->size);
+		if (admissions[k].offset == CACHE_NOWHERE && admissions[k].lasting && admissions[k].source != NULL)
+			admissions[n++] = admissions[k];
 	}
-	buffers->stats.counts[STATS_ADMITTED_HOST] += cache_admit(buffer->admissions, buffer->nadmissions);
-	buffer->nadmissions = 0;
+	if (n == 0)
+		return;
+	for (uint32 k = 0; k < n; k++)
+		admissions[k].lasting = false; /* until it is used there */
+	cache_reserve(CACHE_HOST, admissions, n);
+	for (uint32 k = 0; k < n; k++)
+	{
+		if (admissions[k].offset != CACHE_NOWHERE)
+			memcpy(cache_host_address(admissions[k].offset), admissions[k].source, admissions[k].size);
+	}
+	buffers->stats.counts[STATS_ADMITTED_HOST] += cache_admit(admissions, n);
 }
 
 static void
@@ -260,7 +272,11 @@ score_on_cpu(BatchBuffers *buffers, BatchBuffer *buffer)
 		}
 		deliver_list(buffers, list, list->scores);
 	}
-	admit_to_host(buffers, buffer);
+	if (buffers->reading && cache_has(CACHE_HOST))
+	{
+		want_admissions(buffers, buffer);
+		admit_to_host(buffers, buffer);
+	}
 	clear(buffer);
 	cache_read_renew();
 }
@@ -318,7 +334,10 @@ collect(BatchBuffers *buffers, BatchBuffer *buffer)
 		return;
 	}
 	if (buffer->nadmissions > 0)
+	{
 		counts[STATS_ADMITTED_GPU] += cache_admit(buffer->admissions, buffer->nadmissions);
+		admit_to_host(buffers, buffer);
+	}
 	counts[STATS_DOCUMENTS_SCORER] += buffer->ndocuments;
 	counts[STATS_BYTES_UPLOADED] += buffer->bytes_uploaded;
 	counts[STATS_BYTES_READ_BY_GPU] += buffer->bytes_in_host - buffer->bytes_uploaded;
@@ -390,8 +409,15 @@ admit_to_device(BatchBuffers *buffers, BatchBuffer *buffer)
 	uint32 k = 0;
 
 	buffer->nadmissions = 0;
-	if (!buffers->reading || !cache_has(CACHE_DEVICE(device)))
+	if (!buffers->reading)
 		return;
+	if (!cache_has(CACHE_DEVICE(device)))
+	{
+		/* there may be room in the host's */
+		if (cache_has(CACHE_HOST))
+			want_admissions(buffers, buffer);
+		return;
+	}
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
 		const DocumentList *list = &buffer->lists[format];

@@ -28,6 +28,7 @@ CacheShared *cache_shared = NULL;
 CacheEntry *cache_entries;
 CacheLinks *cache_links;
 CacheReader *cache_readers;
+static uint64 *places;  /* of rows: a place and 16 bits of a hash */
 static uint32 *buckets; /* first entry */
 static uint32 *seen;    /* hashes of documents that were looked for and not found */
 
@@ -139,6 +140,34 @@ cache_seen_before(const CacheKey *key)
 	memmove(places + 1, places, (SEEN_PLACES - 1) * sizeof(uint32));
 	places[0] = mark;
 	return false;
+}
+
+static uint64
+hash_row(Oid relation, int64 id)
+{
+	return mix(mix(id) + ((uint64) MyDatabaseId << 32 | relation));
+}
+
+void
+cache_put_place(Oid relation, int64 id, uint64 place)
+{
+	uint64 hash = hash_row(relation, id);
+	volatile uint64 *entry = cache_shared == NULL ? NULL : &places[hash & cache_shared->mask];
+	uint64 value = place << 16 | hash >> 48;
+
+	/* unchanged, it stays in every core's cache */
+	if (entry != NULL && *entry != value)
+		*entry = value;
+}
+
+bool
+cache_get_place(Oid relation, int64 id, uint64 *place)
+{
+	uint64 hash = hash_row(relation, id);
+	uint64 value = *(volatile uint64 *) &places[hash & cache_shared->mask];
+
+	*place = value >> 16;
+	return (*place & 0xffff) != 0 && (value & 0xffff) == hash >> 48;
 }
 
 uint32
@@ -336,7 +365,7 @@ cache_shared_size(void)
 	Size size = MAXALIGN(sizeof(CacheShared)) + 128;
 
 	size = add_size(size, mul_size(nentries(), sizeof(CacheEntry) + sizeof(CacheLinks)));
-	size = add_size(size, mul_size(nbuckets(), 2 * sizeof(uint32)));
+	size = add_size(size, mul_size(nbuckets(), 2 * sizeof(uint32) + sizeof(uint64)));
 	return add_size(size, mul_size(maxsim_max_procs(), sizeof(CacheReader)));
 }
 
@@ -351,7 +380,8 @@ cache_start(void)
 	cache_entries = (CacheEntry *) TYPEALIGN(64, memory + sizeof(CacheShared));
 	cache_readers = (CacheReader *) (cache_entries + n);
 	cache_links = (CacheLinks *) (cache_readers + maxsim_max_procs());
-	buckets = (uint32 *) (cache_links + n);
+	places = (uint64 *) (cache_links + n);
+	buckets = (uint32 *) (places + nbuckets());
 	seen = buckets + nbuckets();
 	if (found)
 		return;
@@ -373,6 +403,7 @@ cache_start(void)
 		pg_atomic_init_u64(&cache_readers[i].epoch, 0);
 	memset(buckets, 0xff, nbuckets() * sizeof(uint32));
 	memset(seen, 0, nbuckets() * sizeof(uint32));
+	memset(places, 0, nbuckets() * sizeof(uint64));
 	for (uint32 tier = 0; tier < CACHE_TIERS; tier++)
 		cache_clear(tier, 0);
 	if (scorer_mapping != NULL)

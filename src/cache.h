@@ -97,6 +97,10 @@ extern int maxsim_cache_documents;
  *					room, and says how many.  Those that another backend has entered
  *					meanwhile are dropped.
  * cache_host_address	Of an offset in the host arena.
+ *
+ * cache_put_place, cache_get_place
+ *					Remember where the row of an id was seen, as block number and 16 bits
+ *					of offset.  What is remembered may be wrong, or of another id.
  */
 extern bool cache_enabled(void);
 extern bool cache_has(uint32 tier);
@@ -110,6 +114,8 @@ extern bool cache_seen_before(const CacheKey *key);
 extern void cache_reserve(uint32 tier, CacheAdmission *admissions, uint32 n);
 extern uint32 cache_admit(const CacheAdmission *admissions, uint32 n);
 extern char *cache_host_address(uint64 offset);
+extern void cache_put_place(Oid relation, int64 id, uint64 place);
+extern bool cache_get_place(Oid relation, int64 id, uint64 *place);
 
 /*
  * For the library's start: cache_define_settings; cache_configured, whether they ask for

@@ -16,8 +16,6 @@
 #include "replication/walsender.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
-#include "utils/regproc.h"
-#include "utils/varlena.h"
 
 #if PG_VERSION_NUM < 140000
 #error "flash_maxsim needs PostgreSQL 14 or newer"
@@ -31,9 +29,7 @@
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #include "nodes/miscnodes.h"
-#define maxsim_name_list(string) stringToQualifiedNameList(string, NULL)
 #else
-#define maxsim_name_list(string) stringToQualifiedNameList(string)
 #define ereturn(context, dummy, ...) \
 	do                               \
 	{                                \

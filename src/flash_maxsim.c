@@ -65,13 +65,13 @@ _PG_init(void)
 {
 	/*
 	 * A user sets it for a session, or for a role or database, and then passes
-	 * ids alone.  It is only looked at when a function is called: the relation
-	 * may not exist yet when it is set.
+	 * ids alone.  What it names is only looked for when a function is called: the
+	 * relation may not exist yet when it is set.
 	 */
 	DefineCustomStringVariable("flash_maxsim.source",
 							   "The source that documents are read from where a function is given none.",
 							   "Written as table(id_column, document_column).",
-							   &maxsim_source, "", PGC_USERSET, 0, NULL, NULL, NULL);
+							   &maxsim_source, "", PGC_USERSET, 0, source_check_setting, NULL, NULL);
 
 	/*
 	 * Small enough for a core's second-level cache, so that documents are scored

@@ -238,6 +238,20 @@ check_typmod(int32 typmod)
 				 errmsg("invalid type modifier of type multivec: %d", typmod)));
 }
 
+/* A dimension as the first type modifier has it. */
+static int32
+typmod_dim(const char *text)
+{
+	const char *digits = text + (*text == '-' || *text == '+');
+
+	if (*digits == '\0' || digits[strspn(digits, "0123456789")] != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid dimension of type multivec: \"%s\"", text),
+				 errhint("Write multivec(dimension) or multivec(dimension, format), for example multivec(128, f16).")));
+	return pg_strtoint32(text);
+}
+
 PG_FUNCTION_INFO_V1(multivec_typmod_in);
 Datum
 multivec_typmod_in(PG_FUNCTION_ARGS)
@@ -253,11 +267,22 @@ multivec_typmod_in(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("type multivec takes one or two modifiers, not %d", n),
 				 errhint("Write multivec(dimension) or multivec(dimension, format).")));
-	dim = pg_strtoint32(DatumGetCString(elements[0]));
+	dim = typmod_dim(DatumGetCString(elements[0]));
 	multivec_check_dim(dim);
 	if (n == 1)
 		PG_RETURN_INT32(dim);
 	PG_RETURN_INT32(dim | (multivec_format_by_name(DatumGetCString(elements[1])) + 1) << 16);
+}
+
+/* A type modifier as it is written behind the type. */
+static char *
+typmod_text(int32 typmod)
+{
+	if (typmod < 0)
+		return pstrdup("");
+	if (!TYPMOD_HAS_FORMAT(typmod))
+		return psprintf("(%u)", TYPMOD_DIM(typmod));
+	return psprintf("(%u,%s)", TYPMOD_DIM(typmod), multivec_format_name(TYPMOD_FORMAT(typmod)));
 }
 
 PG_FUNCTION_INFO_V1(multivec_typmod_out);
@@ -267,11 +292,7 @@ multivec_typmod_out(PG_FUNCTION_ARGS)
 	int32 typmod = PG_GETARG_INT32(0);
 
 	check_typmod(typmod);
-	if (typmod < 0)
-		PG_RETURN_CSTRING(pstrdup(""));
-	if (!TYPMOD_HAS_FORMAT(typmod))
-		PG_RETURN_CSTRING(psprintf("(%u)", TYPMOD_DIM(typmod)));
-	PG_RETURN_CSTRING(psprintf("(%u,%s)", TYPMOD_DIM(typmod), multivec_format_name(TYPMOD_FORMAT(typmod))));
+	PG_RETURN_CSTRING(typmod_text(typmod));
 }
 
 /* An error, soft where escontext allows, unless dim is what typmod asks for. */
@@ -282,7 +303,7 @@ check_typmod_dim(int32 typmod, uint64 dim, struct Node *escontext)
 		return true;
 	ereturn(escontext, false,
 			(errcode(ERRCODE_DATA_EXCEPTION),
-			 errmsg("expected %u dimensions, not %llu", TYPMOD_DIM(typmod), (unsigned long long) dim)));
+			 errmsg("value of dimension %llu does not fit type multivec%s", (unsigned long long) dim, typmod_text(typmod))));
 }
 
 /* A value as typmod wants it: the same one where it is so already. */

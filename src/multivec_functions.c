@@ -13,7 +13,7 @@
 #include "multivec.h"
 #include "tokens.h"
 
-/* multivec(real[]), and of double precision[], numeric[] and integer[] */
+/* multivec(real[]), and of double precision[], numeric[] and arrays of integers */
 PG_FUNCTION_INFO_V1(multivec_from_array);
 Datum
 multivec_from_array(PG_FUNCTION_ARGS)

@@ -40,8 +40,9 @@ excerpt(const char *text)
 	return psprintf("%.*s...", pg_mbcliplen(text, length, 64), text);
 }
 
+/* The hint may be NULL. */
 static bool
-syntax_error(Parser *parser, const char *expected)
+syntax_error(Parser *parser, const char *expected, const char *hint)
 {
 	if (*parser->at == '\0')
 		ereturn(parser->escontext, false,
@@ -53,7 +54,8 @@ syntax_error(Parser *parser, const char *expected)
 			 errmsg("invalid input syntax for type multivec: \"%s\"", excerpt(parser->text)),
 			 errdetail("Expected %s at character %d, found \"%.*s\".", expected,
 					   pg_mbstrlen_with_len(parser->text, parser->at - parser->text) + 1,
-					   pg_mblen(parser->at), parser->at)));
+					   pg_mblen(parser->at), parser->at),
+			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
 static void
@@ -63,9 +65,12 @@ skip_space(Parser *parser)
 		parser->at++;
 }
 
-/* Reads an opening bracket or brace and says in *close which one ends the list. */
+/*
+ * Reads an opening bracket or brace and says in *close which one ends the list, of
+ * tokens or of a token's numbers.
+ */
 static bool
-open_list(Parser *parser, char *close)
+open_list(Parser *parser, bool of_numbers, char *close)
 {
 	skip_space(parser);
 	if (*parser->at == '[')
@@ -73,7 +78,10 @@ open_list(Parser *parser, char *close)
 	else if (*parser->at == '{')
 		*close = '}';
 	else
-		return syntax_error(parser, "\"[\"");
+		return syntax_error(parser, "\"[\"",
+							of_numbers && strchr("0123456789+-.", *parser->at) != NULL
+								? "A multivec is a list of tokens: one token is written [[1,2,3]]."
+								: NULL);
 	parser->at++;
 	skip_space(parser);
 	return true;
@@ -87,7 +95,7 @@ next_in_list(Parser *parser, char close, bool *more)
 {
 	skip_space(parser);
 	if (*parser->at != ',' && *parser->at != close)
-		return syntax_error(parser, close == ']' ? "\",\" or \"]\"" : "\",\" or \"}\"");
+		return syntax_error(parser, close == ']' ? "\",\" or \"]\"" : "\",\" or \"}\"", NULL);
 	*more = *parser->at == ',';
 	parser->at++;
 	return true;
@@ -118,7 +126,7 @@ parse_number(Parser *parser)
 	/* what strtof would take beyond decimal numbers is not ours */
 	if (!(isdigit((unsigned char) *p) || (*p == '.' && isdigit((unsigned char) p[1]))) ||
 		(p[0] == '0' && (p[1] == 'x' || p[1] == 'X')))
-		return syntax_error(parser, "a number");
+		return syntax_error(parser, "a number", NULL);
 
 	value = strtof(start, &end);
 	if (!maxsim_is_finite(value))
@@ -150,7 +158,7 @@ multivec_parse(const char *text, float **values, uint64 *ntokens, uint64 *dim,
 	parser.values = palloc(parser.allocated * sizeof(float));
 	*ntokens = *dim = 0;
 
-	if (!open_list(&parser, &close_outer))
+	if (!open_list(&parser, false, &close_outer))
 		return false;
 	more_tokens = *parser.at != close_outer;
 	if (!more_tokens)
@@ -159,8 +167,7 @@ multivec_parse(const char *text, float **values, uint64 *ntokens, uint64 *dim,
 	{
 		uint64 before = parser.nvalues;
 
-		CHECK_FOR_INTERRUPTS();
-		if (!open_list(&parser, &close_inner))
+		if (!open_list(&parser, true, &close_inner))
 			return false;
 		if (*parser.at == close_inner)
 			ereturn(escontext, false,
@@ -170,6 +177,13 @@ multivec_parse(const char *text, float **values, uint64 *ntokens, uint64 *dim,
 					 errhint("A multivec without tokens is written [].")));
 		do
 		{
+			CHECK_FOR_INTERRUPTS();
+			/* no format has room for it, so the rest need not be read */
+			if (parser.nvalues - before == MULTIVEC_MAX_DIM)
+				ereturn(escontext, false,
+						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						 errmsg("multivec cannot have more than %d dimensions", MULTIVEC_MAX_DIM),
+						 errdetail("Token %llu has more.", (unsigned long long) *ntokens + 1)));
 			if (!parse_number(&parser) || !next_in_list(&parser, close_inner, &more))
 				return false;
 		} while (more);
@@ -188,7 +202,7 @@ multivec_parse(const char *text, float **values, uint64 *ntokens, uint64 *dim,
 	}
 	skip_space(&parser);
 	if (*parser.at != '\0')
-		return syntax_error(&parser, "nothing more");
+		return syntax_error(&parser, "nothing more", NULL);
 	*values = parser.values;
 	return true;
 }

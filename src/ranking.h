@@ -19,6 +19,7 @@ typedef struct Ranking
 	uint64 n;
 	uint64 allocated;
 	uint64 limit; /* only that many best ones are wanted */
+	bool full;    /* documents[limit - 1] was the last of these when it was looked at last */
 } Ranking;
 
 /*

@@ -143,12 +143,14 @@ typedef struct AlignedScores
 	const char *source;
 } AlignedScores;
 
+/* Millions of ids take seconds to sort, and nothing is lost when that is given up. */
 static int
 compare_id_positions(const void *a, const void *b)
 {
 	const IdPosition *left = a;
 	const IdPosition *right = b;
 
+	CHECK_FOR_INTERRUPTS();
 	if (left->id != right->id)
 		return left->id < right->id ? -1 : 1;
 	return left->position < right->position ? -1 : left->position > right->position;

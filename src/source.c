@@ -1,103 +1,122 @@
 /*
  * source.c
- *		See source.h.
+ *		Finding the source that a name stands for: see source.h.
  *
- * Rows are read by a query of our own through SPI, so that column privileges, row
- * security, views, partitions, foreign tables and any index on the id work as in
- * a query of the caller's; a receiver of our own takes each row's document without
- * detoasting it.
+ * Reading is source_read.c; here is decided which of its ways give the right rows.
  */
 #include "postgres.h"
 #include "compat.h"
 
+#include <ctype.h>
+
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
-#include "executor/spi.h"
-#include "executor/tuptable.h"
 #include "nodes/makefuncs.h"
+#include "nodes/value.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/acl.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "source.h"
 
 char *maxsim_source = NULL;
 
-/* Plans that the session keeps, found by the text of their query. */
-#define MAX_PLANS 16
-
-typedef struct KeptPlan
+/*
+ * Reads an identifier as SQL has it, plain or in quotes, with space around it; NULL
+ * where there is none.  (SplitIdentifierString takes anything for a plain one.)
+ */
+static char *
+read_identifier(const char **at)
 {
-	char *sql;
-	int cursor_options;
-	SPIPlanPtr plan;
-} KeptPlan;
+	const char *p = *at;
+	char *name;
 
-static KeptPlan kept_plans[MAX_PLANS];
-static int next_plan = 0;
+	while (scanner_isspace(*p))
+		p++;
+	if (*p == '"')
+	{
+		char *to = name = pstrdup(p);
 
-/* reads in progress: a source can be a view that reads another source */
-static int depth = 0;
+		for (p++; *p != '"' || p[1] == '"'; p++)
+		{
+			if (*p == '\0')
+				return NULL;
+			if (*p == '"')
+				p++;
+			*to++ = *p;
+		}
+		if (to == name)
+			return NULL;
+		*to = '\0';
+		p++;
+		truncate_identifier(name, to - name, false);
+	}
+	else
+	{
+		const char *start = p;
 
-/* What receives the rows of the query. */
-typedef struct RowReceiver
-{
-	DestReceiver pub;
-	const Source *source;
-	SourceRow row;
-	void *arg;
-} RowReceiver;
-
-pg_noreturn static void invalid_source(const char *name);
-
-static void
-invalid_source(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid source \"%s\"", name),
-			 errhint("Write a source as table(id_column, document_column).")));
+		if (!IS_HIGHBIT_SET(*p) && !isalpha((unsigned char) *p) && *p != '_')
+			return NULL;
+		while (IS_HIGHBIT_SET(*p) || isalnum((unsigned char) *p) || *p == '_' || *p == '$')
+			p++;
+		name = downcase_truncate_identifier(start, p - start, false);
+	}
+	while (scanner_isspace(*p))
+		p++;
+	*at = p;
+	return name;
 }
 
 /*
- * Splits a name like s.docs(id, embedding) into relation and columns.
+ * Splits a name like s.docs(id, embedding) into relation, a list of one to three
+ * names, and columns; false if it is not written so.
  */
-static RangeVar *
-parse_source(const char *name, char **id_column, char **document_column)
+static bool
+parse_source(const char *name, List **relation, char **id_column, char **document_column)
 {
-	char *copy = pstrdup(name);
-	char *open = NULL;
-	char *end = copy + strlen(copy);
-	bool quoted = false;
-	List *columns;
+	const char *at = name;
 
-	for (char *p = copy; *p != '\0' && open == NULL; p++)
+	*relation = NIL;
+	do
 	{
-		if (*p == '"')
-			quoted = !quoted;
-		else if (*p == '(' && !quoted)
-			open = p;
-	}
-	while (end > copy && scanner_isspace(end[-1]))
-		end--;
-	if (open == NULL || open == copy || end[-1] != ')' || end - 1 == open)
-		invalid_source(name);
-	*open = '\0';
-	end[-1] = '\0';
-	if (!SplitIdentifierString(open + 1, ',', &columns) || list_length(columns) != 2)
-		invalid_source(name);
-	*id_column = linitial(columns);
-	*document_column = lsecond(columns);
-	return makeRangeVarFromNameList(maxsim_name_list(copy));
+		char *part = read_identifier(&at);
+
+		if (part == NULL || list_length(*relation) == 3)
+			return false;
+		*relation = lappend(*relation, makeString(part));
+	} while (*at++ == '.');
+	if (at[-1] != '(' || (*id_column = read_identifier(&at)) == NULL ||
+		*at++ != ',' || (*document_column = read_identifier(&at)) == NULL || *at++ != ')')
+		return false;
+	while (scanner_isspace(*at))
+		at++;
+	return *at == '\0';
+}
+
+bool
+source_check_setting(char **newval, void **extra, GucSource from)
+{
+	List *relation;
+	char *id_column;
+	char *document_column;
+
+	(void) extra;
+	(void) from;
+	if (**newval == '\0' || parse_source(*newval, &relation, &id_column, &document_column))
+		return true;
+	GUC_check_errdetail("A source is written table(id_column, document_column).");
+	return false;
 }
 
 /* The number of a column and its type below any domains. */
@@ -114,13 +133,11 @@ resolve_column(Oid relation, const char *column, Oid *type)
 	return number;
 }
 
-/* Whether an index of the relation finds rows by that column. */
-static bool
-has_index_on(Oid relation_oid, AttrNumber column)
+/* What the indexes of the relation say of that column. */
+static void
+look_at_indexes(Source *source, Relation relation, AttrNumber column)
 {
-	Relation relation = table_open(relation_oid, AccessShareLock);
 	List *indexes = RelationGetIndexList(relation);
-	bool found = false;
 	ListCell *cell;
 
 	foreach (cell, indexes)
@@ -133,21 +150,38 @@ has_index_on(Oid relation_oid, AttrNumber column)
 		index = (Form_pg_index) GETSTRUCT(tuple);
 		if (index->indisvalid && index->indkey.values[0] == column &&
 			heap_attisnull(tuple, Anum_pg_index_indpred, NULL))
-			found = true;
+		{
+			source->has_index = true;
+
+			/* an old snapshot may show rows that were deleted before the index made ids unique */
+			if (index->indisunique && index->indimmediate && index->indnkeyatts == 1 &&
+				(HeapTupleHeaderXminFrozen(tuple->t_data) ||
+				 TransactionIdPrecedes(HeapTupleHeaderGetXmin(tuple->t_data), TransactionXmin)))
+				source->has_unique_index = true;
+		}
 		ReleaseSysCache(tuple);
 	}
 	list_free(indexes);
-	table_close(relation, AccessShareLock);
-	return found;
+}
+
+/*
+ * Whether a plain scan gives the rows that looking them up would give, and as cheaply:
+ * a table of its own, without policies that would see each row.
+ */
+static bool
+is_plain_table(Relation relation)
+{
+	return (relation->rd_rel->relkind == RELKIND_RELATION || relation->rd_rel->relkind == RELKIND_MATVIEW) &&
+		   !relation->rd_rel->relhassubclass && !relation->rd_rel->relrowsecurity;
 }
 
 Source *
 source_resolve(const char *name, Oid fn_oid)
 {
-	Source *source = palloc(sizeof(Source));
+	Source *source = palloc0(sizeof(Source));
 	char *id_column;
 	char *document_column;
-	RangeVar *range;
+	List *relation_name;
 	Oid relation;
 	Oid type;
 	AttrNumber id_number;
@@ -163,9 +197,13 @@ source_resolve(const char *name, Oid fn_oid)
 	/* the setting's own string can be freed while the source is read */
 	source->name = name = pstrdup(name);
 
-	range = parse_source(name, &id_column, &document_column);
+	if (!parse_source(name, &relation_name, &id_column, &document_column))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid source \"%s\"", name),
+				 errhint("Write a source as table(id_column, document_column).")));
 	/* the lock keeps what we find true until the query has been run */
-	relation = RangeVarGetRelid(range, AccessShareLock, false);
+	relation = RangeVarGetRelid(makeRangeVarFromNameList(relation_name), AccessShareLock, false);
 	kind = get_rel_relkind(relation);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_VIEW &&
 		kind != RELKIND_MATVIEW && kind != RELKIND_FOREIGN_TABLE)
@@ -195,138 +233,21 @@ source_resolve(const char *name, Oid fn_oid)
 				 errmsg("document column \"%s\" of source \"%s\" has type %s", document_column, name, format_type_be(type)),
 				 errhint("A document is a multivec, real[] or double precision[].")));
 
-	source->sql = psprintf("SELECT %s, %s FROM %s WHERE %s OPERATOR(pg_catalog.=) ANY ($1)",
-						   quote_identifier(id_column), quote_identifier(document_column),
-						   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
-													  get_rel_name(relation)),
-						   quote_identifier(id_column));
+	source->ids_type = get_array_type(source->id_type);
+	source->relation = relation;
+	source->id_column = quote_identifier(id_column);
+	source->document_column = quote_identifier(document_column);
+	source->relation_name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
+													   get_rel_name(relation));
+	if (kind != RELKIND_VIEW && kind != RELKIND_FOREIGN_TABLE)
+	{
+		Relation opened = table_open(relation, AccessShareLock);
 
-	/*
-	 * With an index on the id, the plan is the same for any ids, and planning for
-	 * a thousand of them would cost more than it helps.  Without one, the rows are
-	 * scanned, and only a plan that knows the ids looks them up in a hash table.
-	 */
-	source->cursor_options = kind != RELKIND_VIEW && kind != RELKIND_FOREIGN_TABLE && has_index_on(relation, id_number)
-								 ? CURSOR_OPT_GENERIC_PLAN
-								 : CURSOR_OPT_CUSTOM_PLAN;
+		look_at_indexes(source, opened, id_number);
+		source->is_plain = is_plain_table(opened);
+		table_close(opened, AccessShareLock);
+	}
+	/* a right to columns does not include system columns */
+	source->shows_ctid = source->is_plain && pg_class_aclcheck(relation, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 	return source;
-}
-
-/*
- * The plan of a source's query, kept from an earlier call where there was one.
- * PostgreSQL re-plans it by itself when the relation or the role has changed.
- */
-static SPIPlanPtr
-plan_of(const Source *source)
-{
-	Oid argument_types[1] = {INT8ARRAYOID};
-	KeptPlan *kept;
-	SPIPlanPtr plan;
-
-	for (int i = 0; i < MAX_PLANS; i++)
-	{
-		kept = &kept_plans[i];
-		if (kept->sql != NULL && kept->cursor_options == source->cursor_options &&
-			strcmp(kept->sql, source->sql) == 0)
-			return kept->plan;
-	}
-
-	plan = SPI_prepare_cursor(source->sql, 1, argument_types, source->cursor_options);
-	if (plan == NULL)
-		elog(ERROR, "could not prepare \"%s\": %s", source->sql, SPI_result_code_string(SPI_result));
-
-	kept = &kept_plans[next_plan];
-	if (kept->sql != NULL)
-	{
-		/* a calling level may be executing it */
-		if (depth > 0)
-			return plan;
-		SPI_freeplan(kept->plan);
-		pfree(kept->sql);
-		kept->sql = NULL;
-	}
-	next_plan = (next_plan + 1) % MAX_PLANS;
-	SPI_keepplan(plan);
-	kept->plan = plan;
-	kept->cursor_options = source->cursor_options;
-	kept->sql = MemoryContextStrdup(TopMemoryContext, source->sql);
-	return plan;
-}
-
-static void
-receiver_startup(DestReceiver *self, int operation, TupleDesc tupdesc)
-{
-	RowReceiver *receiver = (RowReceiver *) self;
-
-	(void) operation;
-	if (getBaseType(TupleDescAttr(tupdesc, 0)->atttypid) != receiver->source->id_type ||
-		getBaseType(TupleDescAttr(tupdesc, 1)->atttypid) != receiver->source->document_type)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("source \"%s\" was altered while it was being read", receiver->source->name)));
-}
-
-static bool
-receiver_row(TupleTableSlot *slot, DestReceiver *self)
-{
-	RowReceiver *receiver = (RowReceiver *) self;
-	int64 key;
-	bool is_null;
-	Datum id = slot_getattr(slot, 1, &is_null);
-	Datum document = slot_getattr(slot, 2, &is_null);
-
-	switch (receiver->source->id_type)
-	{
-		case INT8OID:
-			key = DatumGetInt64(id);
-			break;
-		case INT4OID:
-			key = DatumGetInt32(id);
-			break;
-		default:
-			key = DatumGetInt16(id);
-	}
-	receiver->row(receiver->arg, key, document, is_null);
-	return true;
-}
-
-static void
-receiver_shutdown(DestReceiver *self)
-{
-	(void) self;
-}
-
-void
-source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
-{
-	/* SPI takes DestNone for a caller that wants no rows */
-	RowReceiver receiver = {{receiver_row, receiver_startup, receiver_shutdown, receiver_shutdown, DestTuplestore}, source, row, arg};
-	SPIExecuteOptions options = {0};
-	ParamListInfo params = makeParamList(1);
-	SPIPlanPtr plan;
-	int result;
-
-	params->params[0].value = PointerGetDatum(ids);
-	params->params[0].isnull = false;
-	params->params[0].pflags = PARAM_FLAG_CONST;
-	params->params[0].ptype = INT8ARRAYOID;
-	options.params = params;
-	options.read_only = true;
-	options.dest = &receiver.pub;
-
-	SPI_connect();
-	plan = plan_of(source);
-	depth++;
-	PG_TRY();
-	{
-		result = SPI_execute_plan_extended(plan, &options);
-	}
-	PG_FINALLY();
-	{
-		depth--;
-	}
-	PG_END_TRY();
-	if (result != SPI_OK_SELECT)
-		elog(ERROR, "could not execute \"%s\": %s", source->sql, SPI_result_code_string(result));
-	SPI_finish();
 }

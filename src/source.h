@@ -13,14 +13,27 @@
 /* flash_maxsim.source: what is used where the caller names no source */
 extern char *maxsim_source;
 
+/*
+ * Whether the setting is written as a source, or is empty.  What it names may not
+ * exist yet.
+ */
+extern bool source_check_setting(char **newval, void **extra, GucSource from);
+
 typedef struct Source
 {
 	const char *name; /* as the user wrote it */
 	DocumentType type;
-	Oid id_type; /* int2, int4 or int8, below any domains */
+	Oid id_type;  /* int2, int4 or int8, below any domains */
+	Oid ids_type; /* an array of id_type */
 	Oid document_type;
-	char *sql;          /* reads the rows of an array of ids */
-	int cursor_options; /* whether to plan it for these ids or for any */
+	Oid relation;
+	const char *relation_name; /* this and the columns quoted, for a query */
+	const char *id_column;
+	const char *document_column;
+	bool has_index;        /* that finds rows by id */
+	bool has_unique_index; /* no snapshot of ours shows two rows of an id */
+	bool is_plain;         /* reading all of it and choosing gives the same rows */
+	bool shows_ctid;       /* and its rows' places may be read */
 } Source;
 
 /*
@@ -36,8 +49,10 @@ typedef void (*SourceRow)(void *arg, int64 id, Datum document, bool is_null);
  * source_read		Calls row for every visible row with one of the ids, a bigint[]
  *					without NULLs, in no particular order; for an id that occurs several
  *					times in the source, several times.
+ * source_read_all	Calls row for every visible row.
  */
 extern Source *source_resolve(const char *name, Oid fn_oid);
 extern void source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg);
+extern void source_read_all(const Source *source, SourceRow row, void *arg);
 
 #endif /* MAXSIM_SOURCE_H */

@@ -128,9 +128,17 @@ tokens_from_array(ArrayType *array)
 		case FLOAT8OID:
 			tokens_narrow_doubles((const double *) ARR_DATA_PTR(array), n, 0, copy);
 			break;
+		case INT2OID:
+			for (uint64 i = 0; i < n; i++)
+				copy[i] = ((const int16 *) ARR_DATA_PTR(array))[i];
+			break;
 		case INT4OID:
 			for (uint64 i = 0; i < n; i++)
 				copy[i] = ((const int32 *) ARR_DATA_PTR(array))[i];
+			break;
+		case INT8OID:
+			for (uint64 i = 0; i < n; i++)
+				copy[i] = ((const int64 *) ARR_DATA_PTR(array))[i];
 			break;
 		case NUMERICOID:
 			numerics_to_float(array, n, copy);

@@ -22,8 +22,9 @@ typedef struct Tokens
 /*
  * tokens_from_multivec	Points into the value.
  * tokens_from_array	Points into a real[], or makes a float32 copy of a double
- *						precision[], numeric[] or integer[].  Errors: not two dimensions,
- *						a NULL, NaN or infinity inside, a value out of float32's range.
+ *						precision[], numeric[] or array of integers.  Errors: not two
+ *						dimensions, a NULL, NaN or infinity inside, a value out of
+ *						float32's range.
  *						An empty array has no tokens.
  * tokens_to_float		The elements as float32, palloc'd unless they are so already.
  */

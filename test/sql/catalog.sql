@@ -28,9 +28,15 @@ SET flash_maxsim.batch_size = '2MB';
 SHOW flash_maxsim.batch_size;
 SELECT value, split_part(error_of(format('SET flash_maxsim.batch_size = %L', value)), ':', 1) AS error FROM unnest(ARRAY['1MB', '1GB', '1023kB', '1048577kB', '2GB', '0', '-1', 'many']) value;
 RESET flash_maxsim.batch_size;
--- any text will do: it is looked at when it is used
-SET flash_maxsim.source = 'no source';
+-- what is written as a source will do: what it names is looked for when it is used
+SET flash_maxsim.source = 'absent(id, emb)';
 SELECT error_of('SELECT * FROM maxsim_rerank(''[[1]]'', ''{1}'')');
+SELECT error_of(format('SET flash_maxsim.source = %L', source)) FROM unnest(ARRAY['no source', 'docs(id, emb))', ' ']) source;
+SELECT error_of('CREATE FUNCTION wrong() RETURNS integer SET flash_maxsim.source = ''docs'' LANGUAGE sql AS ''SELECT 1''');
+SHOW flash_maxsim.source;
+SET flash_maxsim.source = '';
+SELECT error_of('SELECT * FROM maxsim_rerank(''[[1]]'', ''{1}'')');
+SET flash_maxsim.source = 's."t (x)"(id, "emb")';
 CREATE FUNCTION with_setting() RETURNS text SET flash_maxsim.source = 'other(id, emb)' LANGUAGE sql AS $$ SELECT current_setting('flash_maxsim.source') $$;
 SELECT with_setting(), current_setting('flash_maxsim.source');
 

@@ -67,7 +67,8 @@ SELECT source, doc_id, score FROM unnest(ARRAY[
 \pset tuples_only on
 SELECT source, error_of(format('SELECT * FROM maxsim_rerank(''[[1,0]]'', ''{1}'', %L)', source)) FROM unnest(ARRAY[
 	'docs', 'docs()', 'docs(id)', 'docs(id, emb, id)', 'docs(id emb)', 'docs(id, emb', 'docs id, emb)', '(id, emb)', 'docs(id, emb) x', 'docs(id,,emb)', 'docs(, emb)',
-	'docs(id, "emb)', '"docs(id, emb)', 'docs(id, 1)', 'docs((id), emb)', 'docs(id, emb); DROP TABLE docs', 'docs(id, emb) --', '(SELECT 1)(id, emb)',
+	'docs(id, emb))', 'docs(id), emb)', 'docs(id, emb).x', 'docs.(id, emb)', '.docs(id, emb)', 'a b(id, emb)', 'docs(id, emb;)', 'docs-2(id, emb)', 'docs(id, "")', 'docs(id, "e"mb)', '"" (id, emb)',
+	'docs(id, "emb)', '"docs(id, emb)', 'docs(id, "emb""', E'docs(id, emb)\n\t', '  ', 'd$2._1(ï, _$)', 'docs(id, 1)', 'docs((id), emb)', 'docs(id, emb); DROP TABLE docs', 'docs(id, emb) --', '(SELECT 1)(id, emb)',
 	'absent(id, emb)', 'nowhere.docs(id, emb)', 'a.b.c.docs(id, emb)', 'docs(absent, emb)', 'docs(id, absent)', 'docs(id, "Emb")', '"DOCS"(id, emb)',
 	'docs(emb, emb)', 'docs(id, id)', 'docs(ctid, emb)', 'docs(id, xmin)', 'docs_pkey(id, emb)', 'pg_class(oid, relname)']) source;
 SELECT statement, error_of(statement) FROM unnest(ARRAY[

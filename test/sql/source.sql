@@ -73,6 +73,35 @@ SELECT 'unused' AS index, found();
 RESET enable_indexscan;
 RESET enable_bitmapscan;
 
+-- ids up to the limits of the column's type, and beyond, where no index finds them
+CREATE DOMAIN whole AS integer;
+CREATE DOMAIN tiny AS smallint CHECK (VALUE <> 99);
+CREATE TABLE edges AS
+	SELECT id, ARRAY[[n, 0]]::real[] AS emb
+	FROM unnest(ARRAY[-9223372036854775808, -2147483649, -2147483648, -32769, -32768, -1, 0, 1, 32767, 32768, 2147483647, 2147483648, 9223372036854775807]) WITH ORDINALITY t(id, n);
+CREATE TABLE edges_4 AS SELECT id::integer AS id, id::integer::whole AS whole, emb FROM edges WHERE id BETWEEN -2147483648 AND 2147483647;
+CREATE TABLE edges_2 AS SELECT id::smallint AS id, id::smallint::tiny AS tiny, emb FROM edges WHERE id BETWEEN -32768 AND 32767;
+CREATE VIEW edges_view AS SELECT id, whole, emb FROM edges_4;
+SELECT source, string_agg(doc_id || ':' || score, ' ' ORDER BY doc_id)
+FROM unnest(ARRAY['edges(id, emb)', 'edges_4(id, emb)', 'edges_4(whole, emb)', 'edges_2(id, emb)', 'edges_2(tiny, emb)', 'edges_view(id, emb)', 'edges_view(whole, emb)']) source,
+	LATERAL maxsim_rerank('[[1,0]]', ARRAY(SELECT id FROM edges) || ARRAY[65535, 65536, 65537, 4294967295, 4294967296, 4294967297], source)
+GROUP BY source ORDER BY source COLLATE "C";
+SELECT maxsim_scores('[[1,0]]', ARRAY(SELECT id FROM edges ORDER BY id) || 4294967297, 'edges_4(id, emb)'),
+	   maxsim_scores('[[1,0]]', '{4294967296,4294967297}', 'edges_4(id, emb)'), maxsim_scores('[[1,0]]', '{65537,-65535}', 'edges_2(id, emb)');
+CREATE INDEX ON edges_4 (id);
+CREATE INDEX ON edges_2 (tiny);
+SELECT maxsim_scores('[[1,0]]', ARRAY(SELECT id FROM edges ORDER BY id) || 4294967297, 'edges_4(id, emb)'),
+	   maxsim_scores('[[1,0]]', ARRAY(SELECT id FROM edges ORDER BY id) || 65537, 'edges_2(tiny, emb)');
+-- many of them are looked up in a hash table: one by one they would take minutes
+CREATE VIEW series_4 AS SELECT id, NULL::real[] AS emb FROM generate_series(1, 200000) id;
+CREATE VIEW series_2 AS SELECT id::smallint AS id, NULL::real[] AS emb FROM generate_series(1, 30000) id;
+CREATE VIEW series_whole AS SELECT id::whole AS id, NULL::real[] AS emb FROM generate_series(1, 200000) id;
+SET statement_timeout = '30s';
+SELECT count(*) FROM maxsim_rerank('[[1,0]]', ARRAY(SELECT generate_series(100001, 500000)), 'series_4(id, emb)');
+SELECT count(*) FROM maxsim_rerank('[[1,0]]', ARRAY(SELECT generate_series(100001, 500000)), 'series_whole(id, emb)');
+SELECT count(*) FROM maxsim_rerank('[[1,0]]', array_fill(0::bigint, ARRAY[2000000]) || 7::bigint, 'series_2(id, emb)');
+RESET statement_timeout;
+
 -- the caller's snapshot: uncommitted rows, savepoints, cursors
 BEGIN;
 INSERT INTO docs VALUES (6, '[[6,0]]');

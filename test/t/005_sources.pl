@@ -20,6 +20,7 @@ $node->safe_psql(
 	UPDATE docs SET emb = NULL WHERE id % 100 = 50;
 	-- long enough for TOAST
 	INSERT INTO docs SELECT 5000, v, v FROM (SELECT array_agg(ARRAY(SELECT (t * k) % 11 - 5 FROM generate_series(1, 16) k))::multivec AS v FROM generate_series(1, 2000) t) s;
+	CREATE TABLE docs_4 AS SELECT id::integer AS id, emb FROM docs;
 	CREATE TABLE query AS SELECT array_agg(ARRAY(SELECT (t + k) % 5 - 2 FROM generate_series(1, 16) k))::multivec AS q FROM generate_series(1, 6) t;
 	CREATE FUNCTION ranking(source text) RETURNS text STABLE LANGUAGE sql AS $$
 		SELECT count(*) || ' ' || count(score) || ' ' || sum(score) || ' ' || md5(string_agg(doc_id || ':' || coalesce(score::text, ''), ',' ORDER BY n))
@@ -28,10 +29,18 @@ $node->safe_psql(
 my $expected = $node->safe_psql('postgres', q{SELECT ranking('docs(id, emb)')});
 like($expected, qr/^1000 \d+ -?\d+ /, 'a ranking of a table');
 
+# the setting, before and after the library is loaded
+my ($stdout, $stderr);
+$node->psql('postgres', q{SET flash_maxsim.source = 'docs'; SELECT maxsim('[[1]]', '[[2]]'); SHOW flash_maxsim.source}, stdout => \$stdout, stderr => \$stderr);
+like($stderr, qr/WARNING:  invalid value for parameter "flash_maxsim.source": "docs"\n.*DETAIL:  A source is written table\(id_column, document_column\)/s, 'a setting that is no source is noticed by the first call');
+is($stdout, "2\n", 'and is dropped');
+$node->psql('postgres', q{LOAD 'flash_maxsim'; ALTER ROLE CURRENT_USER SET flash_maxsim.source = 'docs(id, emb'}, stderr => \$stderr);
+like($stderr, qr/ERROR:  invalid value for parameter "flash_maxsim.source": "docs\(id, emb"/, 'or when it is set for a role');
+
 # a foreign server that is this one
 SKIP:
 {
-	skip 'postgres_fdw is not installed', 5
+	skip 'postgres_fdw is not installed', 6
 	  if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'}) eq '0';
 	my ($host, $port) = ($node->host, $node->port);
 
@@ -41,7 +50,7 @@ SKIP:
 		CREATE SERVER loopback FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres');
 		CREATE USER MAPPING FOR CURRENT_USER SERVER loopback;
 		CREATE SCHEMA remote;
-		IMPORT FOREIGN SCHEMA public LIMIT TO (docs) FROM SERVER loopback INTO remote;
+		IMPORT FOREIGN SCHEMA public LIMIT TO (docs, docs_4) FROM SERVER loopback INTO remote;
 		CREATE VIEW upper_half AS SELECT id, emb FROM docs WHERE id >= 1500;
 		CREATE TABLE half (id bigint, emb multivec(16, f16)) PARTITION BY RANGE (id);
 		CREATE TABLE half_local PARTITION OF half FOR VALUES FROM (1) TO (1500);
@@ -49,6 +58,7 @@ SKIP:
 		INSERT INTO half_local SELECT id, emb FROM docs WHERE id < 1500;
 	});
 	is($node->safe_psql('postgres', q{SELECT ranking('remote.docs(id, emb)')}), $expected, 'a foreign table');
+	is($node->safe_psql('postgres', q{SELECT ranking('remote.docs_4(id, emb)')}), $expected, 'with integer ids');
 	is($node->safe_psql('postgres', q{SELECT ranking('remote.docs(id, r)')}), $node->safe_psql('postgres', q{SELECT ranking('docs(id, r)')}), 'a foreign table of arrays');
 	is($node->safe_psql('postgres', q{SELECT ranking('half(id, emb)')}), $expected, 'a partition that is foreign');
 	like($node->safe_psql('postgres', q{EXPLAIN (VERBOSE) SELECT id, emb FROM remote.docs WHERE id OPERATOR(pg_catalog.=) ANY ('{1,2}'::bigint[])}),
