@@ -190,5 +190,8 @@ prepare($none);
 ok(await_ready($none), 'the scorer is ready');
 counts($none, "SET flash_maxsim.engine = cuda; $RANK", "batches 2, bytes_fetched $stored, bytes_read_by_gpu $elements, documents 300, documents_scorer 300, misses 300",
 	'without an arena the GPU reads the host\'s memory');
+counts($none, "SET flash_maxsim.engine = cuda; $RANK",
+	"admitted_host 300, batches 2, bytes_fetched $stored, bytes_read_by_gpu $elements, documents 300, documents_scorer 300, misses 300", '... as it does when the host tier admits');
+counts($none, "SET flash_maxsim.engine = cuda; $RANK", "batches 1, bytes_read_by_gpu $elements, documents 300, documents_scorer 300, hits_host 300", '... and from there');
 $none->stop;
 done_testing();
