@@ -22,6 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "engine_gpu.h"
+#include "stats.h"
 
 /*
  * A scorer that takes longer for one batch is taken for hung: the limit, and the
@@ -54,6 +55,7 @@ gpu_count_fallback(ScorerFallback reason)
 {
 	if (scorer_control != NULL)
 		pg_atomic_fetch_add_u64(&scorer_control->fallbacks[reason], 1);
+	stats_add(STATS_FALLBACKS + reason, 1);
 }
 
 static void
@@ -182,7 +184,7 @@ gpu_ready(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("engine \"cuda\" is not available: %s", reason),
 				 errhint("With flash_maxsim.engine = auto the CPU scores meanwhile.")));
-	if (scorer_control != NULL)
+	if (scorer_control != NULL && maxsim_scorer_engine != SCORER_ENGINE_OFF)
 		gpu_count_fallback(FALLBACK_NOT_READY);
 	return false;
 }
@@ -397,7 +399,8 @@ gpu_wait(GpuSlot *slot, const char **reason)
 	drain();
 	slot->slot->message[MAXSIM_MESSAGE_SIZE - 1] = '\0';
 	*reason = slot->slot->message;
-	if (slot->slot->status == MAXSIM_OK)
+	/* without a query it only copied */
+	if (slot->slot->status == MAXSIM_OK && slot->slot->query_ntokens > 0)
 	{
 		pg_atomic_fetch_add_u64(&scorer_control->batches, 1);
 		for (int format = 0; format < MAXSIM_NFORMATS; format++)
