@@ -18,6 +18,9 @@
 /* a chain longer than that was changed under its reader, or is not worth reading */
 #define MAX_STEPS 64
 
+/* one of so many gives way to another: of two alone each would drive out the other for ever */
+#define SEEN_SET 8
+
 CacheShared *cache_shared = NULL;
 CacheEntry *cache_entries;
 CacheLinks *cache_links;
@@ -134,13 +137,17 @@ cache_lookup(const CacheKey *key, CachedDocument *document)
 bool
 cache_seen_before(const CacheKey *key)
 {
+	static uint32 turn = 0;
 	uint64 hash = hash_key(key);
-	uint32 *place = &seen[hash & cache_shared->mask];
+	uint32 *set = &seen[hash & cache_shared->mask & ~(SEEN_SET - 1)];
 	uint32 mark = (uint32) (hash >> 32);
 
-	if (*place == mark)
-		return true;
-	*place = mark;
+	for (int i = 0; i < SEEN_SET; i++)
+	{
+		if (set[i] == mark)
+			return true;
+	}
+	set[turn++ % SEEN_SET] = mark;
 	return false;
 }
 
@@ -302,20 +309,32 @@ cache_admit(const CacheAdmission *admissions, uint32 n)
 	LWLockRelease(&cache_shared->lock);
 }
 
+/* Of all memory, so much may go to the directory of a cache whose size is beyond what there is. */
+#define MEMORY_SHARE 32
+
+/* The same at every call. */
 static uint32
 nentries(void)
 {
-	uint64 n = maxsim_cache_documents;
+	static uint64 n = 0;
 	const char *gpu = cache_scorer_argument();
+	uint64 available;
 
+	if (n > 0)
+		return n;
+	n = maxsim_cache_documents;
 	/* documents of 4 kB, and of what share a GPU gives we know nothing yet */
 	if (n == 0)
 	{
 		bool share = strchr(gpu, '%') != NULL;
 
 		n = cache_host_bytes() / 4096 + (share ? 2 * 1024 * 1024 : strtoull(gpu, NULL, 10) / 4096);
+		available = cache_available_memory();
+		if (available > 0)
+			n = Min(n, available / MEMORY_SHARE / (sizeof(CacheEntry) + sizeof(CacheLinks) + 4 * sizeof(uint32)));
 	}
-	return Min(Max(n, 1024), 1 << 28);
+	n = Min(Max(n, 1024), 1 << 28);
+	return n;
 }
 
 /* A power of two. */

@@ -69,7 +69,17 @@ free_retired(CacheTier *tier)
 	return waiting;
 }
 
-/* The segment to be emptied next, or NULL. */
+/* Whether the directory is about to be full. */
+static bool
+few_entries(void)
+{
+	return cache_shared->nfree_entries < cache_shared->nentries / 64;
+}
+
+/*
+ * The segment to be emptied next, or NULL.  One that is being filled only where the
+ * directory is full before the segment is.
+ */
 static CacheSegment *
 choose_victim(CacheTier *tier)
 {
@@ -81,7 +91,7 @@ choose_victim(CacheTier *tier)
 		CacheSegment *segment = &tier->segments[i];
 		CacheSegment **victim = &victims[segment->kind];
 
-		if (segment->state == SEGMENT_FULL && (*victim == NULL || segment->sequence < (*victim)->sequence))
+		if ((segment->state == SEGMENT_FULL || (segment->state == SEGMENT_OPEN && few_entries())) && (*victim == NULL || segment->sequence < (*victim)->sequence))
 			*victim = segment;
 	}
 	return victims[first] != NULL ? victims[first] : victims[1 - first];
@@ -234,6 +244,8 @@ empty_segment(uint32 number)
 		LWLockRelease(&cache_shared->lock);
 		return false;
 	}
+	if (segment->state == SEGMENT_OPEN)
+		tier->open[segment->kind] = CACHE_NONE;
 	segment->state = SEGMENT_EMPTYING;
 	generation = segment->generation;
 	n = drop_unused(number, segment, &spared);
@@ -267,7 +279,7 @@ tend(uint32 number)
 		pg_atomic_write_u64(&cache_shared->oid, cache_oid_now());
 		waiting = free_retired(tier);
 		few = tier->nfree + waiting < low_water(tier) ||
-			  (waiting == 0 && cache_shared->nfree_entries < cache_shared->nentries / 64);
+			  (waiting == 0 && few_entries());
 		LWLockRelease(&cache_shared->lock);
 		if (!few || !empty_segment(number))
 			return waiting > 0;
