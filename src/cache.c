@@ -69,24 +69,29 @@ cache_key(const struct varatt_external *pointer, DocumentType type)
 
 /*
  * The object id counter with its wraps, which the lock's holders and the worker note
- * often enough not to miss one.
+ * often enough not to miss one.  A wrap is more than half of the numbers back.  Less than
+ * that is a standby's counter, which runs ahead of its primary's until that tells the
+ * exact number when it is shut down.
  */
 uint64
 cache_oid_now(void)
 {
 	uint64 noted = pg_atomic_read_u64(&cache_shared->oid);
-	uint32 now = maxsim_next_oid();
-	uint64 oid = (noted & ~UINT64CONST(0xffffffff)) | now;
+	uint32 now;
+	uint64 oid;
 
-	return now < (uint32) noted ? oid + (UINT64CONST(1) << 32) : oid;
+	pg_read_barrier();
+	now = maxsim_next_oid();
+	oid = (noted & ~UINT64CONST(0xffffffff)) | now;
+	return now < (uint32) noted && (uint32) noted - now > PG_UINT32_MAX / 2 ? oid + (UINT64CONST(1) << 32) : oid;
 }
 
 /*
  * Value ids come from one counter, and one can be given to other bytes only when the
  * counter has come round to it again.  The entry says in which round that is.
  */
-static bool
-is_outdated(const CacheEntry *entry)
+bool
+cache_outdated(const CacheEntry *entry)
 {
 	return cache_oid_now() >= ((uint64) entry->wrap << 32 | entry->key.value);
 }
@@ -117,7 +122,7 @@ cache_lookup(const CacheKey *key, CachedDocument *document)
 			return false;
 		if (memcmp(&entry.key, key, sizeof(CacheKey)) == 0)
 		{
-			if (is_outdated(&entry))
+			if (cache_outdated(&entry))
 				return false;
 			if (entry.uses < CACHE_USES)
 				cache_entries[number].uses = entry.uses + 1;
@@ -271,6 +276,45 @@ new_entry(const CacheAdmission *admission)
 	return number;
 }
 
+/* Takes an entry off the list of a segment that it lies in. */
+static void
+unlink_entry(uint32 number, uint32 tier, CacheSegment *segment)
+{
+	uint32 *link = &segment->first;
+
+	while (*link != number)
+		link = tier == CACHE_HOST ? &cache_links[*link].host : &cache_links[*link].device;
+	*link = cache_list(tier, number);
+}
+
+/* Takes an outdated entry out of the directory; false: the worker is about to. */
+static bool
+forget(uint32 number)
+{
+	const CacheEntry *entry = &cache_entries[number];
+	const uint32 tiers[] = {CACHE_HOST, entry->device_tier};
+	CacheSegment *segments[] = {NULL, NULL};
+
+	for (int i = 0; i < 2; i++)
+	{
+		uint64 offset = i == 1 && tiers[1] == 0 ? CACHE_NOWHERE : cache_offset(entry, tiers[i]);
+
+		if (offset == CACHE_NOWHERE)
+			continue;
+		segments[i] = &cache_shared->tiers[tiers[i]].segments[cache_segment_of(tiers[i], offset)];
+		if (segments[i]->state == SEGMENT_EMPTYING)
+			return false;
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		if (segments[i] == NULL)
+			continue;
+		unlink_entry(number, tiers[i], segments[i]);
+		cache_locate(number, tiers[i], CACHE_NOWHERE);
+	}
+	return true;
+}
+
 /* Enters one document, unless its room was taken back or it has been entered by another. */
 static void
 admit(const CacheAdmission *admission)
@@ -283,8 +327,12 @@ admit(const CacheAdmission *admission)
 		(segment->state != SEGMENT_OPEN && segment->state != SEGMENT_FULL))
 		return;
 	number = cache_find(&admission->key);
-	if (number != CACHE_NONE && is_outdated(&cache_entries[number]))
-		return; /* until it is evicted */
+	if (number != CACHE_NONE && cache_outdated(&cache_entries[number]))
+	{
+		if (!forget(number))
+			return;
+		number = CACHE_NONE;
+	}
 	if (number == CACHE_NONE)
 		number = new_entry(admission);
 	else if (admission->tier == CACHE_HOST ? cache_entries[number].host != CACHE_NOWHERE

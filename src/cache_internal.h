@@ -151,6 +151,9 @@ cache_entry_size(const CacheEntry *entry)
 	return (uint64) entry->ntokens * entry->dim * maxsim_element_size(entry->format);
 }
 
+/* Whether an entry's value id may have been given to other bytes. */
+extern bool cache_outdated(const CacheEntry *entry);
+
 /* cache_arena.c */
 extern bool cache_reserve_locked(uint32 tier, uint32 size, SegmentKind kind, bool last, CacheAdmission *place);
 extern uint64 cache_oldest_reader(void);

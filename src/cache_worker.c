@@ -107,24 +107,22 @@ drop_unused(uint32 number, CacheSegment *segment, Spared **spared)
 	CacheTier *tier = &cache_shared->tiers[number];
 	uint64 room = tier->segment_size / 2;
 	uint32 kept = CACHE_NONE;
-	uint32 capacity = 1024;
 	uint32 n = 0;
 
-	*spared = palloc_array(Spared, capacity);
+	/* before anything is changed, since it may be an error */
+	for (uint32 entry = segment->first; entry != CACHE_NONE; entry = cache_list(number, entry))
+		n++;
+	*spared = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Spared));
+	n = 0;
 	for (uint32 entry = segment->first, next; entry != CACHE_NONE; entry = next)
 	{
 		CacheEntry *e = &cache_entries[entry];
 		Spared *s;
 
 		next = cache_list(number, entry);
-		if (n == capacity)
-		{
-			capacity *= 2;
-			*spared = repalloc_huge(*spared, capacity * sizeof(Spared));
-		}
 		s = &(*spared)[n];
 		s->size = cache_entry_size(e);
-		if (e->uses == 0 || s->size > room ||
+		if (e->uses == 0 || cache_outdated(e) || s->size > room ||
 			!cache_reserve_locked(number, s->size, SEGMENT_LASTING, true, &s->place))
 		{
 			cache_locate(entry, number, CACHE_NOWHERE);
@@ -175,6 +173,8 @@ copy_on_device(uint32 tier, const Spared *spared, uint32 n)
 			table->device = table->copy_device = tier - CACHE_DEVICE(0);
 			table->copy_to = s->place.offset;
 		}
+		/* should this process end meanwhile, nothing comes to where it is copied from and to */
+		atomic_store(&slot.slot->reader_epoch, pg_atomic_read_u64(&cache_shared->epoch));
 		gpu_submit(&slot, &query, counts, 0);
 		ok = gpu_wait(&slot, &reason) == MAXSIM_OK;
 	}
