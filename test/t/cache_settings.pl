@@ -70,7 +70,7 @@ is("@fetched", '300', 'off is off');
 like($log, qr/LOG: .*no cache in the host's memory: flash_maxsim.host_cache_size is 15728640 MB, but \d+ MB are available/, '... and the log says so');
 is("@fetched", '300 300', '... without a cache');
 
-($log, @fetched) = with_settings('GPU too large', ['cpu', 'cuda'], "flash_maxsim.gpu_cache_size = '200TB'", 'flash_maxsim.host_cache_size = 16MB');
+($log, @fetched) = with_settings('GPU too large', ['cpu', 'cuda'], "flash_maxsim.gpu_cache_size = '2000TB'", 'flash_maxsim.host_cache_size = 16MB');
 like($log, qr/LOG: .*no cache on a GPU: /, '... and the log says so');
 is("@fetched", '0 0', '... with the cache that there is');
 
