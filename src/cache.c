@@ -253,9 +253,15 @@ new_entry(const CacheAdmission *admission)
 	uint64 oid = cache_oid_now();
 	CacheEntry *entry;
 
-	if (number == CACHE_NONE)
+	if (cache_shared->nfree_entries == 0)
 		return CACHE_NONE;
 	pg_atomic_write_u64(&cache_shared->oid, oid);
+	if (number == CACHE_NONE)
+	{
+		number = cache_shared->first_unused++;
+		memset(&cache_entries[number], 0, sizeof(CacheEntry));
+		cache_entries[number].next = CACHE_NONE;
+	}
 	entry = &cache_entries[number];
 	cache_shared->free_entry = entry->next;
 	cache_shared->nfree_entries--;
@@ -432,11 +438,8 @@ cache_start(void)
 	cache_shared->nentries = cache_shared->nfree_entries = n;
 	cache_shared->mask = nbuckets() - 1;
 	cache_shared->nreaders = maxsim_max_procs();
-	for (uint32 i = 0; i < n; i++)
-	{
-		memset(&cache_entries[i], 0, sizeof(CacheEntry));
-		cache_entries[i].next = i + 1 < n ? i + 1 : CACHE_NONE;
-	}
+	/* entries are made when they are first used: memory that no document needs is never touched */
+	cache_shared->free_entry = CACHE_NONE;
 	for (uint32 i = 0; i < cache_shared->nreaders; i++)
 		pg_atomic_init_u64(&cache_readers[i].epoch, 0);
 	memset(buckets, 0xff, nbuckets() * sizeof(uint32));

@@ -99,9 +99,10 @@ typedef struct CacheShared
 	pg_atomic_uint64 epoch;
 	pg_atomic_uint64 oid; /* the object id counter when last looked at, with its wraps above 32 bits */
 	uint32 nentries;
-	uint32 mask; /* of buckets and seen */
-	uint32 free_entry;
-	uint32 nfree_entries;
+	uint32 mask;          /* of buckets and seen */
+	uint32 free_entry;    /* one that was used before, or CACHE_NONE */
+	uint32 first_unused;  /* and all after it */
+	uint32 nfree_entries; /* both kinds */
 	uint32 nreaders;
 	uint64 sequence;
 	Latch *worker;              /* NULL: none */
