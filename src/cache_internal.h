@@ -99,9 +99,10 @@ typedef struct CacheShared
 	pg_atomic_uint64 epoch;
 	pg_atomic_uint64 oid; /* the object id counter when last looked at, with its wraps above 32 bits */
 	uint32 nentries;
-	uint32 mask; /* of buckets and seen */
-	uint32 free_entry;
-	uint32 nfree_entries;
+	uint32 mask;          /* of buckets and seen */
+	uint32 free_entry;    /* one that was used before, or CACHE_NONE */
+	uint32 first_unused;  /* and all after it */
+	uint32 nfree_entries; /* both kinds */
 	uint32 nreaders;
 	uint64 sequence;
 	Latch *worker; /* NULL: none */
@@ -161,6 +162,9 @@ cache_read_entry(uint32 number, CacheEntry *copy)
 	pg_read_barrier();
 	return version % 2 == 0 && entry->version == version;
 }
+
+/* Whether an entry's value id may have been given to other bytes. */
+extern bool cache_outdated(const CacheEntry *entry);
 
 /* cache_arena.c */
 extern bool cache_reserve_locked(uint32 tier, uint32 size, SegmentKind kind, bool last, CacheAdmission *place);

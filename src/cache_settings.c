@@ -21,6 +21,7 @@ static bool
 parse_gpu_cache_size(const char *value, char *argument, Size size, const char **hint)
 {
 	int number;
+	long share;
 
 	*hint = NULL;
 	if (pg_strcasecmp(value, "off") == 0)
@@ -29,10 +30,10 @@ parse_gpu_cache_size(const char *value, char *argument, Size size, const char **
 	{
 		char *end;
 
-		number = strtol(value, &end, 10);
-		if (end != value + strlen(value) - 1 || number < 1 || number > MAX_PERCENT)
+		share = strtol(value, &end, 10);
+		if (end != value + strlen(value) - 1 || share < 1 || share > MAX_PERCENT)
 			return false;
-		snprintf(argument, size, "%d%%", number);
+		snprintf(argument, size, "%ld%%", share);
 		return true;
 	}
 	else if (!parse_int(value, &number, GUC_UNIT_MB, hint) || number < 0)
@@ -73,6 +74,25 @@ uint64
 cache_host_bytes(void)
 {
 	return maxsim_host_cache_size * MEGABYTE;
+}
+
+uint64
+cache_available_memory(void)
+{
+	unsigned long long kilobytes = 0;
+#ifdef __linux__
+	FILE *file = fopen("/proc/meminfo", "r");
+	char line[256];
+
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+	{
+		if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+			break;
+	}
+	if (file != NULL)
+		fclose(file);
+#endif
+	return kilobytes * 1024;
 }
 
 void

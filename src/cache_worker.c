@@ -70,7 +70,17 @@ free_retired(CacheTier *tier)
 	return waiting;
 }
 
-/* The segment to be emptied next, or NULL. */
+/* Whether the directory is about to be full. */
+static bool
+few_entries(void)
+{
+	return cache_shared->nfree_entries < cache_shared->nentries / 64;
+}
+
+/*
+ * The segment to be emptied next, or NULL.  One that is being filled only where the
+ * directory is full before the segment is.
+ */
 static CacheSegment *
 choose_victim(CacheTier *tier)
 {
@@ -82,7 +92,7 @@ choose_victim(CacheTier *tier)
 		CacheSegment *segment = &tier->segments[i];
 		CacheSegment **victim = &victims[segment->kind];
 
-		if (segment->state == SEGMENT_FULL && (*victim == NULL || segment->sequence < (*victim)->sequence))
+		if ((segment->state == SEGMENT_FULL || (segment->state == SEGMENT_OPEN && few_entries())) && (*victim == NULL || segment->sequence < (*victim)->sequence))
 			*victim = segment;
 	}
 	return victims[first] != NULL ? victims[first] : victims[1 - first];
@@ -98,24 +108,22 @@ drop_unused(uint32 number, CacheSegment *segment, Spared **spared)
 	CacheTier *tier = &cache_shared->tiers[number];
 	uint64 room = tier->segment_size / 2;
 	uint32 kept = CACHE_NONE;
-	uint32 capacity = 1024;
 	uint32 n = 0;
 
-	*spared = palloc_array(Spared, capacity);
+	/* before anything is changed, since it may be an error */
+	for (uint32 entry = segment->first; entry != CACHE_NONE; entry = cache_list(number, entry))
+		n++;
+	*spared = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Spared));
+	n = 0;
 	for (uint32 entry = segment->first, next; entry != CACHE_NONE; entry = next)
 	{
 		CacheEntry *e = &cache_entries[entry];
 		Spared *s;
 
 		next = cache_list(number, entry);
-		if (n == capacity)
-		{
-			capacity *= 2;
-			*spared = repalloc_huge(*spared, capacity * sizeof(Spared));
-		}
 		s = &(*spared)[n];
 		s->size = cache_entry_size(e);
-		if (e->uses == 0 || s->size > room ||
+		if (e->uses == 0 || cache_outdated(e) || s->size > room ||
 			!cache_reserve_locked(number, s->size, SEGMENT_LASTING, true, &s->place))
 		{
 			cache_locate(entry, number, CACHE_NOWHERE);
@@ -166,6 +174,8 @@ copy_on_device(uint32 tier, const Spared *spared, uint32 n)
 			table->device = table->copy_device = tier - CACHE_DEVICE(0);
 			table->copy_to = s->place.offset;
 		}
+		/* should this process end meanwhile, nothing comes to where it is copied from and to */
+		atomic_store(&slot.slot->reader_epoch, pg_atomic_read_u64(&cache_shared->epoch));
 		gpu_submit(&slot, &query, counts, 0);
 		ok = gpu_wait(&slot, &reason) == MAXSIM_OK;
 	}
@@ -235,6 +245,8 @@ empty_segment(uint32 number)
 		LWLockRelease(&cache_shared->lock);
 		return false;
 	}
+	if (segment->state == SEGMENT_OPEN)
+		tier->open[segment->kind] = CACHE_NONE;
 	segment->state = SEGMENT_EMPTYING;
 	generation = segment->generation;
 	n = drop_unused(number, segment, &spared);
@@ -268,7 +280,7 @@ tend(uint32 number)
 		pg_atomic_write_u64(&cache_shared->oid, cache_oid_now());
 		waiting = free_retired(tier);
 		few = tier->nfree + waiting < low_water(tier) ||
-			  (waiting == 0 && cache_shared->nfree_entries < cache_shared->nentries / 64);
+			  (waiting == 0 && few_entries());
 		LWLockRelease(&cache_shared->lock);
 		if (!few || !empty_segment(number))
 			return waiting > 0;

@@ -60,32 +60,12 @@ unmap(void)
 	scorer_mapping_fd = -1;
 }
 
-/* Memory that the machine could give now; 0: not known. */
-static uint64
-available_memory(void)
-{
-	unsigned long long kilobytes = 0;
-#ifdef __linux__
-	FILE *file = fopen("/proc/meminfo", "r");
-	char line[256];
-
-	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-	{
-		if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
-			break;
-	}
-	if (file != NULL)
-		fclose(file);
-#endif
-	return kilobytes * 1024;
-}
-
 /* The host arena's size: none, rather than more than there is. */
 static uint64
 arena_bytes(void)
 {
 	uint64 wanted = cache_host_bytes();
-	uint64 available = available_memory();
+	uint64 available = cache_available_memory();
 
 	if (wanted == 0 || available == 0 || wanted <= available)
 		return wanted;
