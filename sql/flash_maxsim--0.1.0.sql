@@ -188,3 +188,28 @@ CREATE FUNCTION maxsim_scorer(OUT state text, OUT reason text, OUT pid integer, 
 							  OUT fallbacks_too_large bigint, OUT fallbacks_failed bigint)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION maxsim_scorer() IS 'the scorer process: starting, ready, restarting or unavailable and why; its slots; batches and documents that it scored, and how often the CPU did its work, since the server started';
+
+-- the cache of documents
+
+CREATE FUNCTION maxsim_prewarm(source text DEFAULT NULL, ids bigint[] DEFAULT NULL, tier text DEFAULT 'auto',
+							   progress_interval double precision DEFAULT 0,
+							   OUT documents bigint, OUT loaded bigint, OUT already bigint, OUT uncached bigint,
+							   OUT too_large bigint, OUT no_room bigint, OUT bytes bigint)
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
+COMMENT ON FUNCTION maxsim_prewarm(text, bigint[], text, double precision) IS 'takes documents of source, all or those with these ids, to the cache: tier gpu, host or auto; counts documents read, loaded, already there, never cached (NULL, without tokens, inline, compressed), larger than the cache takes, left out for lack of room; bytes loaded; a notice every progress_interval seconds';
+
+CREATE FUNCTION maxsim_prewarm_progress(OUT pid integer, OUT database oid, OUT source text, OUT documents bigint,
+										OUT loaded bigint, OUT bytes bigint, OUT total bigint,
+										OUT started timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_prewarm_progress() IS 'what flash_maxsim_prewarm_progress shows';
+
+CREATE VIEW flash_maxsim_prewarm_progress AS
+	SELECT p.pid, d.datname AS database, p.source, p.documents, p.loaded, p.bytes, p.total, p.started
+	FROM maxsim_prewarm_progress() p LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.database;
+COMMENT ON VIEW flash_maxsim_prewarm_progress IS 'calls of maxsim_prewarm that go on, in all databases, and autoprewarm: documents read and loaded, bytes, and how many documents there will be, where that is known';
+
+REVOKE ALL ON FUNCTION maxsim_prewarm_progress() FROM PUBLIC;
+REVOKE ALL ON flash_maxsim_prewarm_progress FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION maxsim_prewarm_progress() TO pg_monitor, pg_read_all_stats;
+GRANT SELECT ON flash_maxsim_prewarm_progress TO pg_monitor, pg_read_all_stats;

@@ -38,13 +38,6 @@ typedef struct Spared
 	CacheAdmission place;
 } Spared;
 
-/* Segments that should be free, or soon be. */
-static uint32
-low_water(const CacheTier *tier)
-{
-	return Max(2, tier->nsegments / 32);
-}
-
 /* Frees what no reader can be at any more; returns how many segments still wait. */
 static uint32
 free_retired(CacheTier *tier)
@@ -266,7 +259,7 @@ tend(uint32 number)
 		LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 		pg_atomic_write_u64(&cache_shared->oid, cache_oid_now());
 		waiting = free_retired(tier);
-		few = tier->nfree + waiting < low_water(tier) ||
+		few = tier->nfree + waiting < cache_low_water(tier) ||
 			  (waiting == 0 && cache_shared->nfree_entries < cache_shared->nentries / 64);
 		LWLockRelease(&cache_shared->lock);
 		if (!few || !empty_segment(number))
