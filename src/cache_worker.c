@@ -23,8 +23,11 @@
 
 #include "cache_internal.h"
 #include "engine_gpu.h"
+#include "prewarm.h"
 
 #define IDLE_MS 1000
+/* while documents of before are loaded */
+#define SOON_MS 100
 /* while segments wait for their last readers */
 #define RETIRED_MS 5
 
@@ -272,6 +275,7 @@ forget_latch(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
+	LWLockReleaseAll(); /* an error may have come while it was held */
 	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 	cache_shared->worker = NULL;
 	LWLockRelease(&cache_shared->lock);
@@ -306,6 +310,7 @@ cache_worker_main(Datum arg)
 		proc_exit(0);
 	context = AllocSetContextCreate(TopMemoryContext, "maxsim cache worker", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
+	autoprewarm_begin();
 	before_shmem_exit(forget_latch, 0);
 	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 	cache_shared->worker = MyLatch;
@@ -315,12 +320,16 @@ cache_worker_main(Datum arg)
 	for (;;)
 	{
 		bool waiting = false;
+		long pause;
 
 		for (uint32 tier = 0; tier < CACHE_TIERS; tier++)
 			waiting |= tend(tier);
+		pause = waiting ? RETIRED_MS : IDLE_MS;
+		if (autoprewarm_tick())
+			pause = Min(pause, SOON_MS);
 		MemoryContextReset(context);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 waiting ? RETIRED_MS : IDLE_MS, PG_WAIT_EXTENSION);
+						 pause, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
