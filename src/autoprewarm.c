@@ -206,9 +206,9 @@ autoprewarm_tick(void)
 		return true;
 	if (!maxsim_autoprewarm)
 		return false;
-	if (has_devices() && incarnation != pg_atomic_read_u32(&scorer_control->incarnation))
+	if (has_devices() && (!had_devices || incarnation != pg_atomic_read_u32(&scorer_control->incarnation)))
 	{
-		/* the devices are empty: another scorer has come */
+		/* the devices are empty, or unknown to us: a scorer has come */
 		phase = PHASE_WAITING;
 		waiting_since = now;
 	}

@@ -374,9 +374,13 @@ buffers_flush(BatchBuffers *buffers)
 
 	if (buffers->load != NULL)
 	{
+		/* no longer than that: a source may be read for hours */
+		cache_read_begin();
+		buffers->reading = true;
 		load_run(buffers->load, &buffer->slot);
+		buffers->reading = false;
+		cache_read_end();
 		clear(buffer);
-		cache_read_renew();
 		return;
 	}
 	work = work_of(buffers, buffer);

@@ -78,15 +78,6 @@ init(BatchBuffers *buffers, MemoryContext context)
 	MemoryContextRegisterResetCallback(context, &buffers->release);
 }
 
-static void
-begin_reading(BatchBuffers *buffers)
-{
-	if (!cache_enabled())
-		return;
-	cache_read_begin();
-	buffers->reading = true;
-}
-
 /* Makes memory of the session's the first buffer. */
 static void
 buffer_in_session(BatchBuffers *buffers, Size size)
@@ -110,7 +101,11 @@ buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 
 	buffers->use_scorer = take_slot(buffers);
 	buffers->incarnation = gpu_incarnation();
-	begin_reading(buffers);
+	if (cache_enabled())
+	{
+		cache_read_begin();
+		buffers->reading = true;
+	}
 	if (!buffers->use_scorer)
 		buffer_in_session(buffers, (Size) maxsim_batch_size * 1024);
 }
@@ -132,5 +127,4 @@ buffers_init_load(BatchBuffers *buffers, CacheLoad *load, MemoryContext context)
 				 errmsg("no slot of the scorer is free"),
 				 errhint("You might need to increase flash_maxsim.slots.")));
 	load->room = buffers->current->size;
-	begin_reading(buffers);
 }

@@ -79,8 +79,13 @@ find(CacheLoad *load, const CacheKey *key)
 	CachedDocument found;
 	uint64 size;
 	uint32 tier;
+	bool is_there;
 
-	if (!cache_lookup(key, &found) || (load->on_devices ? found.device_offset == CACHE_NOWHERE : found.host == NULL))
+	cache_read_begin();
+	is_there = cache_lookup(key, &found);
+	cache_read_end();
+	/* it need not stay: only that it was there counts */
+	if (!is_there || (load->on_devices ? found.device_offset == CACHE_NOWHERE : found.host == NULL))
 		return false;
 	size = (uint64) found.ntokens * found.dim * maxsim_element_size(found.format);
 	tier = load->on_devices ? CACHE_DEVICE(found.device) : CACHE_HOST;

@@ -48,10 +48,11 @@ typedef struct CacheLoad
  * load_tier_missing	NULL, or why nothing can be loaded to the devices, or the host arena.
  * load_init	Starts a load, in the current memory context.
  * load_wants	Whether a document of size bytes is to be fetched and added; else it
- *				has been counted.  Between cache_read_begin and cache_read_end.
+ *				has been counted.
  * load_add		A document that has been fetched; its elements must stay until load_run.
  * load_run		Takes the documents that were added to the cache: those in a slot of the
- *				mapping to the devices.  Waits, interruptibly, a while for room.
+ *				mapping to the devices.  Waits, interruptibly, a while for room.  Between
+ *				cache_read_begin and cache_read_end.
  * load_largest	Bytes that a document can have at the most.
  */
 extern const char *load_tier_missing(bool on_devices);

@@ -159,6 +159,18 @@ sub test_prewarm
 	is(answer($node, 'many(id, d)', 'auto'), $right{'many(id, d)'}, '... and scores are right');
 	is(answer($node, 'docs(id, d)', 'auto'), $right{'docs(id, d)'}, '... also those of what was replaced');
 
+	# one that takes its time does not keep others from the room that it is not using
+
+	my $slow = Scorer::Session->new($node);
+	$slow->begin("SELECT * FROM maxsim_prewarm('slow(id, d)')");
+	ok(await_sql($node, 'SELECT documents > 2 FROM flash_maxsim_prewarm_progress'), 'while one is slow');
+	$node->safe_psql('postgres', 'CREATE TABLE others AS SELECT id, d FROM many');
+	($documents, $loaded) = split /\|/, prewarm($node, "'others(id, d)'");
+	cmp_ok($loaded, '>', 500, '... another makes itself room'); # beside what is spared
+	is($node->safe_psql('postgres', "SELECT pg_cancel_backend($slow->{pid})"), 't', '... before the slow one has ended');
+	like($slow->end, qr/57014/, '... as it would have');
+	$slow->finish;
+
 	# several at once
 
 	my @sessions = map { Scorer::Session->new($node) } 1 .. 4;
@@ -429,5 +441,24 @@ is(prewarm($both, "'docs(id, d)', tier => 'auto'"), '300|300|0|0|0|0', '... the 
 is(prewarm($both, "'docs(id, d)', tier => '$_'"), '300|0|300|0|0|0', "... both have them: $_") for ('host', 'gpu', 'auto');
 is($both->safe_psql('postgres', "SET flash_maxsim.engine = cpu; SELECT $PREWARM('docs(id, d)', tier => 'gpu')"), '300|0|300|0|0|0', '... whatever engine the session has');
 is(scorer($both, 'documents'), '0', 'what is only copied was not scored');
+
+# a standby that comes with the list, and that has no GPU
+
+$both->append_conf('postgresql.conf', "flash_maxsim.autoprewarm = on\nflash_maxsim.autoprewarm_interval = 1");
+$both->reload;
+ok(await(sub { -e $both->data_dir . "/$LIST" }), 'a list of what is in both tiers');
+$both->backup('b');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($both, 'b', has_streaming => 1);
+$standby->append_conf('postgresql.conf', 'flash_maxsim.gpu_cache_size = off');
+$standby->start;
+ok(log_has($standby, 0, qr/flash_maxsim loaded 300 of 300 listed documents of database \d+ to the host's memory/), '... which a standby loads');
+is(prewarm($standby, "'docs(id, d)'"), '300|0|300|0|0|0', '... all of them');
+is(answer($standby, 'docs(id, d)', 'cpu'), answer($both, 'docs(id, d)', 'cpu'), '... and scores are right');
+$standby->stop;
+$both->restart;
+ok(log_has($both, 0, qr/loaded 300 of 300 listed documents of database \d+ to \Q$_\E/), "a restart: $_") for ('its GPUs', "the host's memory");
+is(prewarm($both, "'docs(id, d)', tier => '$_'"), '300|0|300|0|0|0', "... $_ has them") for ('host', 'gpu');
+is(answer($both, 'docs(id, d)', $_), answer($both, 'docs(id, d)', 'cpu'), "... and engine $_ gives the same bits") for ('cuda', 'auto');
 $both->stop;
 done_testing();
