@@ -44,7 +44,10 @@ CUDA_LIBRARY := build/cuda/libmaxsim_cuda.a
 SCORER_LIBS := $(CUDA_LIBRARY) $(shell $(MAKE) -s --no-print-directory -f cuda/cuda.mk cuda-libs)
 scorer_flags := -DMAXSIM_CUDA -Isrc -Icuda
 endif
-EXTRA_CLEAN = $(SCORER) $(scorer_objects)
+# The scorer with imaginary GPUs, which only tests run and nobody installs.  Built with
+# FAKE_FLAGS=-fsanitize=thread it tells test/t/scorer_devices.pl of races as well.
+FAKE_SCORER = build/test/flash_maxsim_scorer
+EXTRA_CLEAN = $(SCORER) $(scorer_objects) $(FAKE_SCORER)
 
 ifneq (,$(filter-out $(own_goals),$(or $(MAKECMDGOALS),all)))
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -66,6 +69,13 @@ $(CUDA_LIBRARY): $(wildcard cuda/*)
 	$(MAKE) -f cuda/cuda.mk cuda
 endif
 
+fake-scorer: $(FAKE_SCORER)
+installcheck: fake-scorer
+
+$(FAKE_SCORER): $(scorer_objects:.o=.c) test/fake_cuda.c $(engine_objects) $(wildcard scorer/*.h cuda/engine_cuda.h)
+	@$(MKDIR_P) $(@D)
+	$(CC) $(CFLAGS) -std=gnu11 -Wno-declaration-after-statement -DMAXSIM_CUDA -Isrc -Icuda $(FAKE_FLAGS) -o $@ $(filter %.c %.o,$^) $(LDFLAGS) -lpthread -lm
+
 $(scorer_objects): override CFLAGS += -std=gnu11 -Wno-declaration-after-statement $(scorer_flags)
 $(scorer_objects): $(wildcard scorer/*.h src/engine.h)
 
@@ -79,7 +89,7 @@ uninstall-scorer:
 	rm -f '$(DESTDIR)$(pkglibdir)/flash_maxsim_scorer'
 
 # PGXS knows nothing of headers.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h scorer/protocol.h)
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h scorer/*.h)
 endif
 
 # Only then, or PGXS would warn of two rules for "check".
@@ -101,4 +111,4 @@ format-check:
 
 endif
 
-.PHONY: $(own_goals)
+.PHONY: $(own_goals) fake-scorer

@@ -276,7 +276,7 @@ prepare(const Row &row, char *arena, Work &work)
 	std::vector<uint64_t> addresses(n);
 	std::vector<uint32_t> order(n);
 	std::vector<MaxsimPiece> pieces(maxsim_plan_most_pieces(&device, n));
-	std::vector<uint32_t> ranges(maxsim_plan_most_ranges(&device) + 1);
+	std::vector<MaxsimRange> ranges(maxsim_plan_most_ranges(&device) + 1);
 	std::vector<uint32_t> places(n);
 	uint64_t at = 0;
 
@@ -302,7 +302,7 @@ prepare(const Row &row, char *arena, Work &work)
 	maxsim_plan_pieces(&work.batch, &work.query, work.row_size, addresses.data(), work.lengths.data(), n, order.data(),
 					   pieces.data(), ranges.data());
 	MaxsimPiece *gpu_pieces = work.array<MaxsimPiece>(pieces.size());
-	uint32_t *gpu_ranges = work.array<uint32_t>(ranges.size());
+	MaxsimRange *gpu_ranges = work.array<MaxsimRange>(ranges.size());
 	const size_t width = (size_t) work.query.nblocks * work.query.block_tokens;
 	void *image = work.array<char>(work.query.image_size);
 	float *weights = work.array<float>(width);
@@ -310,12 +310,12 @@ prepare(const Row &row, char *arena, Work &work)
 
 	fill<<<256, 256, 0, stream>>>(tokens, (size_t) row.ntokens * row.dim, MAXSIM_F32);
 	CHECK(cudaMemcpy(gpu_pieces, pieces.data(), pieces.size() * sizeof(MaxsimPiece), cudaMemcpyHostToDevice));
-	CHECK(cudaMemcpy(gpu_ranges, ranges.data(), ranges.size() * sizeof(uint32_t), cudaMemcpyHostToDevice));
+	CHECK(cudaMemcpy(gpu_ranges, ranges.data(), ranges.size() * sizeof(MaxsimRange), cudaMemcpyHostToDevice));
 	CHECK(maxsim_launch_query(&work.query, row.format, tokens, NULL, row.ntokens, row.dim, image, weights, stream));
 	work.launch = MaxsimLaunch{gpu_pieces, gpu_ranges, image, weights, work.array<float>(n),
 							   work.array<float>((size_t) work.batch.nslots * work.query.nblocks),
 							   work.array<float>(work.batch.nmaxima * width), work.array<uint32_t>(work.batch.nslots),
-							   work.batch.npieces, work.batch.nranges, work.query.nblocks, work.batch.cluster,
+							   work.batch.npieces, work.batch.nranges, work.query.nblocks, work.batch.cluster, device.processors,
 							   row.dim, work.batch.evict_first};
 	CHECK(cudaStreamSynchronize(stream));
 }

@@ -53,6 +53,30 @@ copy_16(uint32_t to, const void *from)
 				 : "memory");
 }
 
+/* The same with a policy for the second-level cache. */
+__device__ __forceinline__ void
+copy_16_hinted(uint32_t to, const void *from, uint64_t policy)
+{
+	asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "l"(policy)
+				 : "memory");
+}
+
+/* A 16-byte copy by way of the first-level cache, where it stays. */
+__device__ __forceinline__ void
+copy_16_cached(uint32_t to, const void *from)
+{
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from)
+				 : "memory");
+}
+
+/* Brings what is around an address into the second-level cache. */
+__device__ __forceinline__ void
+prefetch_line(const void *at)
+{
+	asm volatile("prefetch.global.L2 [%0];" ::"l"(at)
+				 : "memory");
+}
+
 __device__ __forceinline__ void
 copy_commit(void)
 {
@@ -67,6 +91,14 @@ copy_wait(void)
 {
 	asm volatile("cp.async.wait_group %0;" ::"n"(n)
 				 : "memory");
+}
+
+/* Orders this thread's accesses, and what it has seen of others', for the whole device. */
+__device__ __forceinline__ void
+fence_device(void)
+{
+	asm volatile("fence.acq_rel.gpu;" ::
+					 : "memory");
 }
 
 /* A barrier among threads of a block: all that name the same id. */
@@ -235,20 +267,22 @@ cluster_rank(void)
 	return rank;
 }
 
+/* Of the cluster in the grid's first dimension. */
 __device__ __forceinline__ uint32_t
-cluster_size(void)
+cluster_number(void)
 {
-	uint32_t size;
+	uint32_t number;
 
-	asm volatile("mov.u32 %0, %%cluster_nctarank;"
-				 : "=r"(size));
-	return size;
+	asm volatile("mov.u32 %0, %%clusterid.x;"
+				 : "=r"(number));
+	return number;
 }
 
+/* Orders nothing but initialised barriers: that the cluster's blocks have begun. */
 __device__ __forceinline__ void
 cluster_arrive(void)
 {
-	asm volatile("barrier.cluster.arrive.release.aligned;" ::
+	asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::
 					 : "memory");
 }
 
@@ -259,16 +293,35 @@ cluster_wait(void)
 					 : "memory");
 }
 
-/* Writes to the same place of shared memory in another block of the cluster. */
+/*
+ * Writes to the same place of shared memory in another block of the cluster, which
+ * waits for the bytes at a barrier in the same place as this block's.
+ */
 __device__ __forceinline__ void
-store_remote(uint32_t address, uint32_t rank, float value)
+store_remote(uint32_t address, uint32_t barrier, uint32_t rank, float value)
 {
 	asm volatile("{\n"
-				 ".reg .b32 remote;\n"
-				 "mapa.shared::cluster.u32 remote, %0, %1;\n"
-				 "st.shared::cluster.f32 [remote], %2;\n"
+				 ".reg .b32 to, at;\n"
+				 "mapa.shared::cluster.u32 to, %0, %2;\n"
+				 "mapa.shared::cluster.u32 at, %1, %2;\n"
+				 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [to], %3, [at];\n"
 				 "}" ::"r"(address),
-				 "r"(rank), "f"(value)
+				 "r"(barrier), "r"(rank), "r"(__float_as_uint(value))
+				 : "memory");
+}
+
+/* Waits for the end of a barrier's first phase, and what blocks of the cluster stored. */
+__device__ __forceinline__ void
+mbarrier_wait_remote(uint32_t barrier)
+{
+	asm volatile("{\n"
+				 ".reg .pred done;\n"
+				 "again:\n"
+				 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n"
+				 "@done bra.uni finished;\n"
+				 "bra.uni again;\n"
+				 "finished:\n"
+				 "}" ::"r"(barrier)
 				 : "memory");
 }
 

@@ -385,7 +385,7 @@ next_pass(const MaxsimCudaLane *lane, const MaxsimCudaDocument *documents, uint3
 	}
 	npieces = maxsim_plan_most_pieces(&lane->device->plan, pass.ndocuments);
 	pass.ranges = work + aligned(npieces * sizeof(MaxsimPiece));
-	pass.moves = pass.ranges + aligned((maxsim_plan_most_ranges(&lane->device->plan) + 1) * sizeof(uint32_t));
+	pass.moves = pass.ranges + aligned((maxsim_plan_most_ranges(&lane->device->plan) + 1) * sizeof(MaxsimRange));
 	pass.end = pass.moves + aligned(pass.nmoves * sizeof(MaxsimMove));
 	return pass;
 }
@@ -474,19 +474,29 @@ launch_pass(MaxsimCudaLane *lane, const MaxsimCudaDocument *documents, const Pas
 	MaxsimBatchPlan batch;
 	MaxsimLaunch launch;
 	MaxsimCudaStatus status;
+	size_t ranges = 0;
+	size_t used;
 	cudaError_t error;
 
 	list_documents(lane, documents, pass, addresses, lengths, (MaxsimMove *) (work + pass->moves));
 	maxsim_plan_batch(&lane->device->plan, &lane->plan, (uint32_t) row_size(lane), lengths, pass->ndocuments, &batch);
 	maxsim_plan_pieces(&batch, &lane->plan, (uint32_t) row_size(lane), addresses, lengths, pass->ndocuments, order,
-					   (MaxsimPiece *) (work + pass->work), (uint32_t *) (work + pass->ranges));
+					   (MaxsimPiece *) (work + pass->work), (MaxsimRange *) (work + pass->ranges));
 	if (batch.npieces == 0)
 		return MAXSIM_CUDA_OK;
+	used = batch.npieces * sizeof(MaxsimPiece);
+	if (batch.nranges > 0)
+	{
+		/* right behind the pieces, so that nothing unused is copied */
+		memmove(work + pass->work + aligned(used), work + pass->ranges, (batch.nranges + 1) * sizeof(MaxsimRange));
+		ranges = pass->work + aligned(used);
+		used = aligned(used) + (batch.nranges + 1) * sizeof(MaxsimRange);
+	}
 	if ((status = prepare_sums(lane, &batch, message)) != MAXSIM_CUDA_OK)
 		return status;
 	memset(&launch, 0, sizeof(launch));
 	launch.pieces = (const MaxsimPiece *) (gpu_work + pass->work);
-	launch.ranges = (const uint32_t *) (gpu_work + pass->ranges);
+	launch.ranges = (const MaxsimRange *) (gpu_work + ranges);
 	launch.image = lane->image.memory;
 	launch.weights = (const float *) lane->weights.memory;
 	launch.scores = (float *) lane->scores.memory + pass->first;
@@ -497,11 +507,11 @@ launch_pass(MaxsimCudaLane *lane, const MaxsimCudaDocument *documents, const Pas
 	launch.nranges = batch.nranges;
 	launch.nblocks = lane->plan.nblocks;
 	launch.cluster = batch.cluster;
+	launch.processors = lane->device->plan.processors;
 	launch.dim = lane->dim;
 	launch.evict_first = batch.evict_first;
 	error = cudaMemcpyAsync(gpu_work + pass->work, work + pass->work,
-							batch.nranges > 0 || pass->nmoves > 0 ? pass->end - pass->work : batch.npieces * sizeof(MaxsimPiece),
-							cudaMemcpyHostToDevice, lane->stream);
+							pass->nmoves > 0 ? pass->end - pass->work : used, cudaMemcpyHostToDevice, lane->stream);
 	if (error == cudaSuccess && pass->nmoves > 0)
 		error = maxsim_launch_move((const MaxsimMove *) (gpu_work + pass->moves), pass->nmoves, lane->stream);
 	if (error == cudaSuccess)

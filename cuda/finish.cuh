@@ -100,7 +100,7 @@ arrive_last(uint32_t *arrivals, uint32_t expected)
 {
 	uint32_t before = 0;
 
-	__threadfence();
+	fence_device();
 	__syncwarp();
 	if (threadIdx.x % MAXSIM_WARP == 0)
 	{
@@ -109,7 +109,7 @@ arrive_last(uint32_t *arrivals, uint32_t expected)
 			*arrivals = 0;
 	}
 	before = __shfl_sync(MAXSIM_ALL_LANES, before, 0);
-	__threadfence();
+	fence_device();
 	return before + 1 == expected;
 }
 
@@ -207,7 +207,6 @@ put_rows(float *out, int warp, const float best[M * 2])
 	for (int i = 0; i < M * 2; i++)
 		if (lane % 4 == 0)
 			__stcg(out + i / 2 * 16 * WARPS + warp * 16 + i % 2 * 8 + lane / 4, best[i]);
-	__threadfence();
 }
 
 /* A lane's maxima over the columns that four lanes share. */
@@ -223,10 +222,11 @@ join_lanes(float best[M * 2])
 	}
 }
 
-/* Both, by the block's first warp, for maxima in shared memory. */
+/* Both, by a warp whose lanes have the maxima; weights are the block's. */
 template <int TOKENS>
 __device__ __forceinline__ void
-finish_shared(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t block, const float *maxima)
+finish_lanes(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t block, const float *maxima,
+			 const float *weights)
 {
 	typedef SumByLane<TOKENS> Summer;
 
@@ -234,19 +234,26 @@ finish_shared(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t blo
 	{
 		float *out = maxima_of(launch, piece, block, TOKENS);
 
-		for (int i = threadIdx.x % MAXSIM_WARP; i < TOKENS; i += MAXSIM_WARP)
-			__stcg(out + i, maxima[i]);
+#pragma unroll
+		for (int i = 0; i < Summer::COUNT; i++)
+			__stcg(out + Summer::token(i), maxima[i]);
 		finish_cut<Summer, TOKENS>(launch, piece);
 	}
 	else
-	{
-		float mine[Summer::COUNT];
+		finish_whole<Summer, TOKENS>(launch, piece, block, Summer::sum(weights, maxima));
+}
+
+/* The same, for maxima in shared memory. */
+template <int TOKENS>
+__device__ __forceinline__ void
+finish_shared(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t block, const float *maxima)
+{
+	float mine[TOKENS / MAXSIM_WARP];
 
 #pragma unroll
-		for (int i = 0; i < Summer::COUNT; i++)
-			mine[i] = maxima[Summer::token(i)];
-		finish_whole<Summer, TOKENS>(launch, piece, block, Summer::sum(launch.weights + (size_t) block * TOKENS, mine));
-	}
+	for (int i = 0; i < TOKENS / MAXSIM_WARP; i++)
+		mine[i] = maxima[SumByLane<TOKENS>::token(i)];
+	finish_lanes<TOKENS>(launch, piece, block, mine, launch.weights + (size_t) block * TOKENS);
 }
 
 #endif /* MAXSIM_FINISH_CUH */

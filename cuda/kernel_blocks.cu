@@ -56,10 +56,10 @@ fetch_tile(const MaxsimPiece &piece, uint32_t first, uint32_t stage)
 static __device__ __forceinline__ void
 fetch_range(const MaxsimLaunch &launch, uint32_t range, uint32_t stages, BlocksControl *control)
 {
-	const uint32_t end = launch.ranges[range + 1];
+	const uint32_t end = launch.ranges[range + 1].first;
 	uint32_t tile = 0;
 
-	for (uint32_t number = launch.ranges[range]; number < end; number++)
+	for (uint32_t number = launch.ranges[range].first; number < end; number++)
 	{
 		const MaxsimPiece piece = launch.pieces[number];
 
@@ -195,12 +195,12 @@ multiply_range(const MaxsimLaunch &launch, uint32_t range, uint32_t block, uint3
 {
 	const uint32_t own = threadIdx.x / MAXSIM_WARPGROUP - 1;
 	const uint64_t query = describe_rows(memory + own * 64 * 128);
-	const uint32_t end = launch.ranges[range + 1];
+	const uint32_t end = launch.ranges[range + 1].first;
 	uint32_t tile = 0;
 	uint32_t turn = 0;
 
 	mbarrier_wait(shared_address(&control->query), 0);
-	for (uint32_t number = launch.ranges[range]; number < end; number++, turn++)
+	for (uint32_t number = launch.ranges[range].first; number < end; number++, turn++)
 	{
 		const MaxsimPiece piece = launch.pieces[number];
 		float best[M * 2];

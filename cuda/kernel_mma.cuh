@@ -260,17 +260,19 @@ take_exchanged(float best[S::OWN][2], const float4 *exchange)
 	}
 }
 
-/* The maxima over all warps of the block, in maxima[TOKENS]. */
+/* The warp's maxima, in mine[TOKENS]. */
 template <class S>
 __device__ __forceinline__ void
-join_warps(float best[S::OWN][2], float (*by_warp)[S::TOKENS], float *maxima)
+put_maxima(float best[S::OWN][2], float *mine)
 {
 	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
-	float *mine = by_warp[threadIdx.x / MAXSIM_WARP];
 
-	for (int token = lane; token < S::TOKENS; token += MAXSIM_WARP)
-		mine[token] = -INFINITY;
-	__syncwarp();
+	if (S::WARPS > 1)
+	{
+		for (int token = lane; token < S::TOKENS; token += MAXSIM_WARP)
+			mine[token] = -INFINITY;
+		__syncwarp();
+	}
 #pragma unroll
 	for (int i = 0; i < S::OWN; i++)
 	{
@@ -286,18 +288,57 @@ join_warps(float best[S::OWN][2], float (*by_warp)[S::TOKENS], float *maxima)
 				mine[sixteen * 16 + half * 8 + lane / 4] = best[i][half];
 		}
 	}
-	__syncthreads();
-	if (threadIdx.x < MAXSIM_WARP)
-		for (int token = lane; token < S::TOKENS; token += MAXSIM_WARP)
-		{
-			float value = by_warp[0][token];
-
-			for (int w = 1; w < S::THREADS / MAXSIM_WARP; w++)
-				value = fmaxf(value, by_warp[w][token]);
-			maxima[token] = value;
-		}
-	__syncwarp();
 }
+
+/* The maxima over all warps of the block, of a lane's query tokens. */
+template <class S>
+__device__ __forceinline__ void
+join_warps(float maxima[S::TOKENS / MAXSIM_WARP], const float (*by_warp)[S::TOKENS])
+{
+#pragma unroll
+	for (int i = 0; i < S::TOKENS / MAXSIM_WARP; i++)
+	{
+		const int token = SumByLane<S::TOKENS>::token(i);
+
+		maxima[i] = by_warp[0][token];
+#pragma unroll
+		for (int w = 1; w < S::THREADS / MAXSIM_WARP; w++)
+			maxima[i] = fmaxf(maxima[i], by_warp[w][token]);
+	}
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+/* Where the first block of a cluster gets the maxima of the others. */
+template <class S>
+struct MmaCluster
+{
+	uint64_t barrier;
+	float maxima[3][S::TOKENS];
+};
+
+/* By a block's first warp; only the first block then has the maxima over all. */
+template <class S>
+__device__ __forceinline__ void
+join_cluster(float maxima[S::TOKENS / MAXSIM_WARP], uint32_t rank, uint32_t nranks, MmaCluster<S> *cluster)
+{
+	const uint32_t barrier = shared_address(&cluster->barrier);
+
+	if (rank > 0)
+	{
+#pragma unroll
+		for (int i = 0; i < S::TOKENS / MAXSIM_WARP; i++)
+			store_remote(shared_address(&cluster->maxima[rank - 1][SumByLane<S::TOKENS>::token(i)]), barrier, 0, maxima[i]);
+		return;
+	}
+	mbarrier_wait_remote(barrier);
+#pragma unroll
+	for (int i = 0; i < S::TOKENS / MAXSIM_WARP; i++)
+		for (uint32_t r = 1; r < nranks; r++)
+			maxima[i] = fmaxf(maxima[i], cluster->maxima[r - 1][SumByLane<S::TOKENS>::token(i)]);
+}
+
+#endif
 
 template <class S>
 __global__ void
@@ -307,22 +348,48 @@ __launch_bounds__(S::THREADS, S::BLOCKS)
 	extern __shared__ __align__(128) char memory[];
 	__shared__ __align__(8) uint64_t barriers[S::GROUPS][S::STAGES];
 	__shared__ float by_warp[S::THREADS / MAXSIM_WARP][S::TOKENS];
-	__shared__ float maxima[4][S::TOKENS]; /* by block of the cluster */
+	__shared__ float weights[S::TOKENS];
 	const uint32_t group = threadIdx.x / S::GROUP_THREADS;
 	const bool leader = threadIdx.x % S::GROUP_THREADS == 0;
 	float4 *exchange = (float4 *) (memory + S::GROUPS * S::STAGES * S::STAGE + group * S::EXCHANGE);
 	uint4 query[S::STEPS][S::Element::PLANES][S::SIXTEENS];
 	float best[S::OWN][2];
+	float maxima[S::TOKENS / MAXSIM_WARP];
 	uint32_t rank = 0;
 	uint32_t nranks = 1;
+	uint32_t number = blockIdx.x;
 
 #if __CUDA_ARCH__ >= 900
-	rank = cluster_rank();
-	nranks = cluster_size();
-	if (nranks > 1)
-		cluster_arrive();
+	__shared__ MmaCluster<S> cluster;
+
+	if (launch.cluster > 1)
+	{
+		rank = cluster_rank();
+		nranks = launch.cluster;
+		number = cluster_number();
+	}
 #endif
-	const MaxsimPiece piece = launch.pieces[blockIdx.x / nranks];
+	const MaxsimPiece piece = launch.pieces[number];
+
+#if __CUDA_ARCH__ >= 900
+	if (leader)
+	{
+		for (int i = 0; i < S::STAGES; i++)
+			mbarrier_init(shared_address(barriers[group] + i), 1);
+		if (nranks > 1 && threadIdx.x == 0)
+		{
+			mbarrier_init(shared_address(&cluster.barrier), 1);
+			mbarrier_expect(shared_address(&cluster.barrier), (nranks - 1) * S::TOKENS * sizeof(float));
+		}
+		mbarrier_init_fence();
+	}
+	if (nranks > 1)
+	{
+		__syncwarp();
+		cluster_arrive();
+	}
+#endif
+
 	const MmaSource source = {(const char *) piece.address, piece.ntokens,
 							  shared_address(memory) + group * S::STAGES * S::STAGE,
 							  shared_address(barriers[group]), cache_policy(launch.evict_first)};
@@ -334,9 +401,6 @@ __launch_bounds__(S::THREADS, S::BLOCKS)
 #if __CUDA_ARCH__ >= 900
 	if (leader)
 	{
-		for (int i = 0; i < S::STAGES; i++)
-			mbarrier_init(source.barriers + i * 8, 1);
-		mbarrier_init_fence();
 		for (uint32_t i = 0; i < S::STAGES && tile + i * step < ntiles; i++)
 			fetch_tile<S>(source, tile + i * step, i);
 	}
@@ -361,6 +425,12 @@ __launch_bounds__(S::THREADS, S::BLOCKS)
 #pragma unroll
 			for (int m = 0; m < S::SIXTEENS; m++)
 				query[i][plane][m] = __ldg(image + ((i * S::Element::PLANES + plane) * S::SIXTEENS + m) * MAXSIM_WARP);
+
+	/* for the block that takes this one's place */
+	if (threadIdx.x == S::THREADS - 1 && number + launch.processors * S::BLOCKS < launch.npieces)
+		prefetch_line(launch.pieces + number + launch.processors * S::BLOCKS);
+	if (threadIdx.x < S::TOKENS)
+		weights[threadIdx.x] = __ldg(launch.weights + blockIdx.y * S::TOKENS + threadIdx.x);
 #pragma unroll
 	for (int m = 0; m < S::OWN; m++)
 		best[m][0] = best[m][1] = -INFINITY;
@@ -408,27 +478,21 @@ __launch_bounds__(S::THREADS, S::BLOCKS)
 #endif
 	}
 
-	join_warps<S>(best, by_warp, maxima[0]);
+	put_maxima<S>(best, by_warp[threadIdx.x / MAXSIM_WARP]);
+	__syncthreads();
 #if __CUDA_ARCH__ >= 900
 	if (nranks > 1)
-	{
 		cluster_wait();
-		if (rank > 0 && threadIdx.x < MAXSIM_WARP)
-			for (int token = threadIdx.x; token < S::TOKENS; token += MAXSIM_WARP)
-				store_remote(shared_address(&maxima[rank][token]), 0, maxima[0][token]);
-		cluster_arrive();
-		if (rank > 0)
-			return;
-		cluster_wait();
-		if (threadIdx.x < MAXSIM_WARP)
-			for (int token = threadIdx.x; token < S::TOKENS; token += MAXSIM_WARP)
-				for (uint32_t r = 1; r < nranks; r++)
-					maxima[0][token] = fmaxf(maxima[0][token], maxima[r][token]);
-		__syncwarp();
-	}
 #endif
-	if (threadIdx.x < MAXSIM_WARP)
-		finish_shared<S::TOKENS>(launch, piece, blockIdx.y, maxima[0]);
+	if (threadIdx.x >= MAXSIM_WARP)
+		return;
+	join_warps<S>(maxima, by_warp);
+#if __CUDA_ARCH__ >= 900
+	if (nranks > 1)
+		join_cluster<S>(maxima, rank, nranks, &cluster);
+#endif
+	if (rank == 0)
+		finish_lanes<S::TOKENS>(launch, piece, blockIdx.y, maxima, weights);
 }
 
 template <class S>

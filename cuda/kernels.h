@@ -17,7 +17,7 @@
 typedef struct MaxsimLaunch
 {
 	const MaxsimPiece *pieces; /* [npieces] */
-	const uint32_t *ranges;    /* [nranges + 1] */
+	const MaxsimRange *ranges; /* [nranges + 1] */
 	const void *image;         /* the query as maxsim_launch_query() laid it out */
 	const float *weights;      /* [nblocks * block_tokens], 0 beyond ntokens */
 	float *scores;             /* out: [ndocuments] */
@@ -28,6 +28,7 @@ typedef struct MaxsimLaunch
 	uint32_t nranges;
 	uint32_t nblocks;
 	uint32_t cluster;
+	uint32_t processors; /* of the device */
 	uint32_t dim;
 	bool evict_first;
 } MaxsimLaunch;

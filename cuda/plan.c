@@ -10,7 +10,6 @@
 
 /* Blocks of threads a multiprocessor that keep it busy; some families hold more. */
 #define BLOCKS_PER_PROCESSOR 4
-#define ROWS_PER_PROCESSOR 3
 
 /* A piece of fewer bytes is not worth a block of its own. */
 #define SMALLEST_PIECE (256 * 1024)
@@ -139,14 +138,14 @@ maxsim_plan_query(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t 
 	return plan->nblocks <= 65535 && dim <= 1u << 24;
 }
 
-/* The most ranges: blocks of threads that are resident for one query block. */
+/* The most ranges: blocks of threads that are resident for one query block, or warpgroups. */
 static uint32_t
 ranges_for(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query)
 {
 	uint32_t n = device->processors / query->nblocks;
 
 	if (query->family == MAXSIM_FAMILY_ROWS)
-		return device->processors * ROWS_PER_PROCESSOR;
+		return device->processors * MAXSIM_ROWS_GROUPS;
 	return n > 0 ? n : 1;
 }
 
@@ -244,7 +243,7 @@ cut_evenly(MaxsimPiece *pieces, MaxsimPiece whole, uint32_t cut, uint32_t tile, 
 /* State of cutting where ranges of equal work end. */
 typedef struct Ranges
 {
-	uint32_t *first;
+	MaxsimRange *ranges;
 	uint32_t n;     /* begun */
 	uint32_t limit; /* most */
 	uint64_t room;  /* work that the last one still takes */
@@ -265,7 +264,7 @@ cut_at_ranges(MaxsimPiece *pieces, MaxsimPiece whole, Ranges *ranges, uint32_t n
 
 		if (ranges->room < tile + DOCUMENT_COST && ranges->n < ranges->limit)
 		{
-			ranges->first[ranges->n++] = npieces + i;
+			ranges->ranges[ranges->n++].first = npieces + i;
 			ranges->room += ranges->size;
 		}
 		if (cost > ranges->room + tile / 2 && ranges->n < ranges->limit)
@@ -286,7 +285,7 @@ cut_at_ranges(MaxsimPiece *pieces, MaxsimPiece whole, Ranges *ranges, uint32_t n
 void
 maxsim_plan_pieces(MaxsimBatchPlan *plan, const MaxsimQueryPlan *query, uint32_t row_size,
 				   const uint64_t *addresses, const uint32_t *lengths, uint32_t ndocuments, uint32_t *order,
-				   MaxsimPiece *pieces, uint32_t *ranges)
+				   MaxsimPiece *pieces, MaxsimRange *ranges)
 {
 	Ranges state = {ranges, 0, plan->nranges, 0, plan->cut};
 	uint32_t i;
@@ -321,7 +320,12 @@ maxsim_plan_pieces(MaxsimBatchPlan *plan, const MaxsimQueryPlan *query, uint32_t
 	if (plan->nranges > 0)
 	{
 		plan->nranges = state.n;
-		ranges[state.n] = plan->npieces;
+		ranges[state.n].first = plan->npieces;
+		for (i = 0; i < state.n; i++)
+		{
+			ranges[i].address = pieces[ranges[i].first].address;
+			ranges[i].ntokens = pieces[ranges[i].first].ntokens;
+		}
 	}
 }
 
@@ -334,5 +338,5 @@ maxsim_plan_most_pieces(const MaxsimPlanDevice *device, uint32_t ndocuments)
 uint32_t
 maxsim_plan_most_ranges(const MaxsimPlanDevice *device)
 {
-	return device->processors * ROWS_PER_PROCESSOR + 1;
+	return device->processors * MAXSIM_ROWS_GROUPS + 1;
 }

@@ -28,6 +28,9 @@ extern "C"
 		MAXSIM_NFAMILIES
 	} MaxsimFamily;
 
+/* Ranges that a block of MAXSIM_FAMILY_ROWS takes, one a multiprocessor. */
+#define MAXSIM_ROWS_GROUPS 3
+
 	/* What decides of a device. */
 	typedef struct MaxsimPlanDevice
 	{
@@ -59,6 +62,17 @@ extern "C"
 		uint32_t npieces;  /* of the document */
 	} MaxsimPiece;
 
+	/*
+ * Pieces from the first on, to that of the next range.  Where the first one lies, too,
+ * so that a kernel need not look it up before it fetches.
+ */
+	typedef struct MaxsimRange
+	{
+		uint64_t address;
+		uint32_t ntokens;
+		uint32_t first;
+	} MaxsimRange;
+
 	typedef struct MaxsimBatchPlan
 	{
 		uint32_t cut;     /* most document tokens of a piece */
@@ -78,8 +92,8 @@ extern "C"
  * with a part of the dimension, and the tiles in flight; the latter two for f32.
  */
 #define MAXSIM_MMA_DIMENSIONS(X) \
-	X(48, 4, 1, 2, 1, 2)         \
-	X(64, 4, 1, 2, 1, 2)         \
+	X(48, 4, 1, 3, 1, 2)         \
+	X(64, 4, 1, 3, 1, 2)         \
 	X(96, 2, 1, 3, 2, 2)         \
 	X(128, 2, 1, 2, 2, 2)        \
 	X(256, 2, 2, 2, 4, 2)        \
@@ -111,7 +125,7 @@ extern "C"
  */
 	extern void maxsim_plan_pieces(MaxsimBatchPlan *plan, const MaxsimQueryPlan *query, uint32_t row_size,
 								   const uint64_t *addresses, const uint32_t *lengths, uint32_t ndocuments,
-								   uint32_t *order, MaxsimPiece *pieces, uint32_t *ranges);
+								   uint32_t *order, MaxsimPiece *pieces, MaxsimRange *ranges);
 
 	/* The most pieces, and the most ranges, that maxsim_plan_pieces() makes. */
 	extern uint32_t maxsim_plan_most_pieces(const MaxsimPlanDevice *device, uint32_t ndocuments);

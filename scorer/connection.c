@@ -113,17 +113,31 @@ check_request(const ScorerMapping *mapping, const ScorerDevice *device, ScorerSl
 	return true;
 }
 
-/* Scores a request unless it was given back meanwhile; false: the device is lost. */
-static bool
+/*
+ * Nothing in this process can use the devices again: it ends, to be started anew, and
+ * tells the background worker why.
+ */
+static void
+give_up(const char *reason)
+{
+	ScorerReport report = {0};
+
+	snprintf(report.message, sizeof(report.message), "%s", reason);
+	_exit(write(SCORER_STATUS_FD, &report, sizeof(report)) == sizeof(report) ? 1 : 2);
+}
+
+/* Scores a request unless it was given back meanwhile. */
+static void
 handle(const Connection *connection, const ScorerSubmit *submit)
 {
 	ScorerSlot *slot = scorer_slot(connection->mapping, submit->slot);
 	ScorerDone done = {submit->slot, submit->request};
 	uint64_t word = SLOT_WORD(submit->request, SLOT_SUBMITTED);
 	MaxsimStatus status = MAXSIM_INVALID;
+	char reason[MAXSIM_MESSAGE_SIZE];
 
 	if (!atomic_compare_exchange_strong(&slot->word, &word, SLOT_WORD(submit->request, SLOT_RUNNING)))
-		return true;
+		return;
 
 	slot->message[0] = '\0';
 	if (check_request(connection->mapping, connection->device, slot))
@@ -131,13 +145,15 @@ handle(const Connection *connection, const ScorerSubmit *submit)
 	else
 		snprintf(slot->message, sizeof(slot->message), "scorer received a request outside its mapping");
 	slot->status = status;
+	memcpy(reason, slot->message, sizeof(reason)); /* the slot is another's soon */
 
 	word = SLOT_WORD(submit->request, SLOT_RUNNING);
 	if (atomic_compare_exchange_strong(&slot->word, &word, SLOT_WORD(submit->request, SLOT_OWNED)))
 		answer(connection->socket, &done, sizeof(done));
 	else
 		atomic_store(&slot->word, SLOT_WORD(submit->request, SLOT_FREE)); /* it was abandoned */
-	return status != MAXSIM_DEVICE_LOST;
+	if (status == MAXSIM_DEVICE_LOST)
+		give_up(reason);
 }
 
 static void *
@@ -150,11 +166,7 @@ serve(void *arg)
 	if (greet(&connection))
 	{
 		while (receive(connection.socket, &submit, sizeof(submit)) && submit.slot < connection.mapping->nslots)
-		{
-			/* nothing in this process can use the device again: start anew */
-			if (!handle(&connection, &submit))
-				_exit(1);
-		}
+			handle(&connection, &submit);
 	}
 	close(connection.socket);
 	return NULL;

@@ -12,7 +12,8 @@
  * open		Makes ready to score on the devices named ("all", or "0,2"), whatever the
  *			number of threads, and gives each an arena of cache bytes ("0", "1000000" or
  *			a share of its memory, "50%"); fills in the report's devices and arenas.
- *			False: the report's message says why not.
+ *			False: the report's message says why not, and its no_device whether that is
+ *			likely to last.
  * arena_size	Of device number; 0 where there is no such device.
  * score	Copies what a slot's request asks for, and scores it into its scores; sizes
  *			have been checked.  Blocks; called from many threads at once.  A failure leaves its reason in the

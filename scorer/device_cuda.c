@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "device_list.h"
 
 #ifdef MAXSIM_CUDA
 
@@ -87,76 +88,102 @@ arena_size(int number)
 	return number >= 0 && number < ndevices ? devices[number].arena_size : 0;
 }
 
-/* Opens device number and its lanes; false: the report's message says why not. */
-static bool
+/* Opens device number and its lanes. */
+static MaxsimCudaStatus
 open_device(int number, ScorerMapping *mapping, const char *cache, ScorerReport *report)
 {
 	Device *device = &devices[ndevices];
 	MaxsimCudaInfo info;
+	MaxsimCudaStatus status = maxsim_cuda_open(number, &device->device, report->message);
 
-	if (maxsim_cuda_open(number, &device->device, report->message) != MAXSIM_CUDA_OK)
-		return false;
 	/* the first device pins the mapping for all of them */
-	if (ndevices == 0 &&
-		maxsim_cuda_register(device->device, mapping, mapping->size, report->message) != MAXSIM_CUDA_OK)
-		return false;
-	if (maxsim_cuda_address(device->device, mapping, &device->mapping, report->message) != MAXSIM_CUDA_OK)
-		return false;
-	while (device->nfree < LANES_PER_DEVICE)
+	if (status == MAXSIM_CUDA_OK && ndevices == 0)
+		status = maxsim_cuda_register(device->device, mapping, mapping->size, report->message);
+	if (status == MAXSIM_CUDA_OK)
+		status = maxsim_cuda_address(device->device, mapping, &device->mapping, report->message);
+	while (status == MAXSIM_CUDA_OK && device->nfree < LANES_PER_DEVICE)
 	{
 		Lane *lane = malloc(sizeof(Lane));
 
 		if (lane == NULL)
 		{
 			snprintf(report->message, sizeof(report->message), "scorer is out of memory");
-			return false;
+			return MAXSIM_CUDA_OUT_OF_MEMORY;
 		}
-		if (maxsim_cuda_lane_open(device->device, &lane->lane, report->message) != MAXSIM_CUDA_OK)
-			return false;
+		status = maxsim_cuda_lane_open(device->device, &lane->lane, report->message);
 		device->free_lanes[device->nfree++] = lane;
 	}
+	if (status != MAXSIM_CUDA_OK)
+		return status;
 	maxsim_cuda_info(device->device, &info);
 	open_arena(device, cache, info.memory, report);
 	report->arena_sizes[ndevices] = device->arena_size;
 	snprintf(report->devices[ndevices], sizeof(report->devices[0]), "%s", info.name);
 	report->ndevices = ++ndevices;
-	return true;
+	return MAXSIM_CUDA_OK;
 }
 
-/* Whether a list like "0,2" holds that number; "all" holds every one. */
-static bool
-is_listed(const char *list, int number)
+/* Opens every device that can be used. */
+static MaxsimCudaStatus
+open_all(int count, ScorerMapping *mapping, const char *cache, ScorerReport *report)
 {
-	if (strcmp(list, "all") == 0)
-		return true;
-	while (*list != '\0')
-	{
-		char *end;
-		long listed = strtol(list, &end, 10);
+	MaxsimCudaStatus status = MAXSIM_CUDA_OK;
 
-		if (end != list && listed == number)
-			return true;
-		list = *end == '\0' ? end : end + 1;
+	for (int number = 0; number < count && ndevices < SCORER_MAX_DEVICES; number++)
+	{
+		status = open_device(number, mapping, cache, report);
+		if (status == MAXSIM_CUDA_UNAVAILABLE)
+			fprintf(stderr, "flash_maxsim scorer leaves out a GPU: %s\n", report->message);
+		else if (status != MAXSIM_CUDA_OK)
+			return status;
 	}
-	return false;
+	return ndevices > 0 ? MAXSIM_CUDA_OK : status;
+}
+
+/* Opens the devices of a list, which must be there, every one. */
+static MaxsimCudaStatus
+open_listed(const char *list, const int *numbers, int n, int count, ScorerMapping *mapping, const char *cache,
+			ScorerReport *report)
+{
+	MaxsimCudaStatus status = MAXSIM_CUDA_OK;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (numbers[i] < count)
+			continue;
+		snprintf(report->message, sizeof(report->message),
+				 count == 1 ? "flash_maxsim.devices is \"%.40s\", but there is no GPU %d: the only one is 0"
+							: "flash_maxsim.devices is \"%.40s\", but there is no GPU %d: they are 0 to %d",
+				 list, numbers[i], count - 1);
+		return MAXSIM_CUDA_UNAVAILABLE;
+	}
+	for (int i = 0; i < n && status == MAXSIM_CUDA_OK; i++)
+		status = open_device(numbers[i], mapping, cache, report);
+	return status;
 }
 
 static bool
 open_cuda(ScorerMapping *mapping, const char *list, const char *cache, ScorerReport *report)
 {
+	int numbers[SCORER_MAX_DEVICES];
+	int n = scorer_read_devices(list, numbers);
 	int count;
+	MaxsimCudaStatus status = maxsim_cuda_count(&count, report->message);
 
-	if (maxsim_cuda_count(&count, report->message) != MAXSIM_CUDA_OK)
-		return false;
-	for (int number = 0; number < count && ndevices < SCORER_MAX_DEVICES; number++)
+	if (status == MAXSIM_CUDA_OK && n < 0)
 	{
-		if (is_listed(list, number) && !open_device(number, mapping, cache, report))
-			return false;
+		snprintf(report->message, sizeof(report->message), "\"%.40s\" is not a list of devices", list);
+		status = MAXSIM_CUDA_INVALID;
 	}
-	if (ndevices == 0)
-		snprintf(report->message, sizeof(report->message),
-				 "flash_maxsim.devices is \"%.40s\", but the devices are 0 to %d", list, count - 1);
-	return ndevices > 0;
+	else if (status == MAXSIM_CUDA_OK)
+		status = n == 0 ? open_all(count, mapping, cache, report)
+						: open_listed(list, numbers, n, count, mapping, cache, report);
+
+	if (status == MAXSIM_CUDA_OK)
+		return true;
+	/* memory may be had, and a lost device be back, at the next start */
+	report->no_device = status != MAXSIM_CUDA_OUT_OF_MEMORY && status != MAXSIM_CUDA_DEVICE_LOST;
+	return false;
 }
 
 /* The thread's last lane on each device, which may still have its query. */
@@ -178,18 +205,23 @@ prefer_lane(Device *device, const Lane *lane)
 	}
 }
 
-/* The device with most lanes free. */
+/* The device with most lanes free; of equals, all have their turn. */
 static int
 least_busy_device(void)
 {
-	int best = 0;
+	static int last = 0;
+	int best;
 
 	pthread_mutex_lock(&mutex);
-	for (int i = 1; i < ndevices; i++)
+	best = (last + 1) % ndevices;
+	for (int i = 2; i <= ndevices; i++)
 	{
-		if (devices[i].nfree > devices[best].nfree)
-			best = i;
+		int candidate = (last + i) % ndevices;
+
+		if (devices[candidate].nfree > devices[best].nfree)
+			best = candidate;
 	}
+	last = best;
 	pthread_mutex_unlock(&mutex);
 	return best;
 }
@@ -279,6 +311,8 @@ submit(ScorerMapping *mapping, ScorerSlot *slot, const Device *device, Lane *lan
 		status = maxsim_cuda_move(lane->lane, lane->moves, nmoves, slot->message);
 	if (status == MAXSIM_CUDA_OK)
 		status = maxsim_cuda_submit(lane->lane, lane->documents, query.ntokens > 0 ? lane->n : 0, slot->message);
+	if (status != MAXSIM_CUDA_OK)
+		lane->n = 0; /* nothing to wait for */
 	return status;
 }
 
@@ -377,6 +411,7 @@ open_cuda(ScorerMapping *mapping, const char *devices, const char *cache, Scorer
 	(void) mapping;
 	(void) devices;
 	(void) cache;
+	report->no_device = 1;
 	snprintf(report->message, sizeof(report->message), "scorer was built without CUDA");
 	return false;
 }

@@ -161,10 +161,7 @@ main(int argc, char **argv)
 		report_and_exit(&report);
 	incarnation = mapping->incarnation;
 	if (!device->open(mapping, argv[2], argv[3], &report))
-	{
-		report.no_device = 1;
 		report_and_exit(&report);
-	}
 	listener = listen_for_backends(&report);
 	if (listener < 0)
 		report_and_exit(&report);

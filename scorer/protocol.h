@@ -183,19 +183,19 @@ typedef struct ScorerDone
 } ScorerDone;
 
 /*
- * Written once to SCORER_STATUS_FD when the scorer is ready, or before it exits
- * because it cannot be.
+ * Written to SCORER_STATUS_FD when the scorer is ready, or before it exits because it
+ * cannot be, or cannot be any longer.
  */
 typedef struct ScorerReport
 {
 	uint32_t ready;
-	uint32_t no_device; /* trying again soon is of no use */
+	uint32_t no_device; /* not ready, and trying again soon is of no use */
 	uint32_t ndevices;
 	char engine[16];
 	char devices[SCORER_MAX_DEVICES][64]; /* their names */
 	uint64_t arena_sizes[SCORER_MAX_DEVICES];
 	char arena_message[MAXSIM_MESSAGE_SIZE]; /* why an arena is missing that was asked for */
-	char message[MAXSIM_MESSAGE_SIZE];       /* why not ready */
+	char message[MAXSIM_MESSAGE_SIZE];       /* why not ready, or why it ends */
 } ScorerReport;
 
 #endif /* MAXSIM_PROTOCOL_H */

@@ -83,17 +83,26 @@ document_error_context(void *arg)
 {
 	Batch *batch = arg;
 
-	errcontext("document %lld of source \"%s\"", (long long) batch->buffers.id, batch->source);
+	if (batch->source != NULL)
+		errcontext("document %lld of source \"%s\"", (long long) batch->buffers.id, batch->source);
 }
 
 /* Bytes offset to offset + length - 1 of a payload to out. */
 static void
 read_payload(Batch *batch, const Payload *payload, uint32 offset, uint32 length, char *out)
 {
+	Stats *stats = &batch->buffers.stats;
+	instr_time start;
+
+	stats->counts[STATS_BYTES_FETCHED] += length;
 	if (payload->memory != NULL)
 		memcpy(out, payload->memory + offset, length);
 	else
+	{
+		stats_start(&start);
 		toast_fetch(&batch->reader, &payload->pointer, offset, length, out);
+		stats_stop(stats, STATS_FETCH_TIME, start);
+	}
 }
 
 /* The longest header that a document can have. */
@@ -200,7 +209,9 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 {
 	const MaxsimEngine *engine = batch->buffers.query->engine;
 	char *slice;
+	Stats *stats = &batch->buffers.stats;
 	MaxsimPrepared *prepared;
+	instr_time start;
 	uint32 tokens_per_slice;
 	uint32 n;
 	Shape shape;
@@ -221,10 +232,16 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 		n = Min(tokens_per_slice, shape.ntokens - token);
 		read_payload(batch, payload, shape.header_size + token * shape.row_size, n * shape.row_size, slice);
 		convert_in_place(batch, slice, (uint64) n * shape.dim, (uint64) token * shape.dim);
+		stats_start(&start);
 		if (engine->fold(prepared, slice, n, query_check_interrupts, NULL) != MAXSIM_OK)
 			elog(ERROR, "engine \"%s\" stopped without being asked to", engine->name);
+		stats_stop(stats, STATS_SCORE_TIME, start);
 		CHECK_FOR_INTERRUPTS();
 	}
+	stats->counts[STATS_BATCHES]++;
+	stats->counts[STATS_DOCUMENTS]++;
+	stats->counts[STATS_MISSES]++;
+	stats->counts[STATS_DOCUMENTS_CPU]++;
 	buffers_deliver(&batch->buffers, id, query_check_score(engine->finish(prepared)), false);
 }
 
@@ -291,6 +308,7 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	struct varlena *value = (struct varlena *) DatumGetPointer(document);
 	ErrorContextCallback context = {error_context_stack, document_error_context, batch};
 	MemoryContext old;
+	instr_time start;
 	Payload payload = {0};
 	CacheKey key = {0};
 
@@ -307,7 +325,11 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	if (!toast_is_external(value, &payload.pointer, &payload.size))
 	{
 		if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
+		{
+			stats_start(&start);
 			value = detoast_attr(value);
+			stats_stop(&batch->buffers.stats, STATS_FETCH_TIME, start);
+		}
 		payload.memory = VARDATA_ANY(value);
 		payload.size = VARSIZE_ANY_EXHDR(value);
 	}

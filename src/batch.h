@@ -17,7 +17,7 @@ typedef struct Batch Batch;
 /*
  * batch_begin	Starts gathering for one query.  The batch lives in the current memory
  *				context, whose reset gives everything back, also after an error.  Errors
- *				name the document they are about, and the source.
+ *				name the document they are about, and the source, if that is not NULL.
  * batch_begin_load	The same for documents that only are to come into the cache.
  * batch_add	Adds a document, as a slot has it: TOAST pointer, inline or NULL.  It is
  *				not needed afterwards.  Needs an active snapshot.

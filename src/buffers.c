@@ -9,8 +9,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "utils/memutils.h"
-
 #include "buffers.h"
 
 /*
@@ -38,8 +36,11 @@ clear(BatchBuffer *buffer)
 		buffer->lists[format].n = 0;
 	buffer->used = 0;
 	buffer->ndocuments = 0;
+	buffer->ngpu_hits = 0;
 	buffer->needs_device = false;
 	buffer->nadmissions = 0;
+	buffer->bytes_in_host = 0;
+	buffer->bytes_uploaded = 0;
 }
 
 static void
@@ -109,7 +110,7 @@ want_admissions(BatchBuffers *buffers, BatchBuffer *buffer)
  * copy for nothing.
  */
 static void
-admit_to_host(BatchBuffer *buffer)
+admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
 {
 	CacheAdmission *admissions = buffer->admissions;
 	uint32 n = 0;
@@ -131,7 +132,18 @@ admit_to_host(BatchBuffer *buffer)
 		if (admissions[k].offset != CACHE_NOWHERE)
 			memcpy(cache_host_address(admissions[k].offset), admissions[k].source, admissions[k].size);
 	}
-	cache_admit(admissions, n);
+	buffers->stats.counts[STATS_ADMITTED_HOST] += cache_admit(admissions, n);
+}
+
+static void
+score(BatchBuffers *buffers, int format, const MaxsimDocument *documents, uint32 n, float *scores)
+{
+	instr_time start;
+
+	stats_start(&start);
+	query_score(buffers->query, format, documents, n, scores);
+	stats_stop(&buffers->stats, STATS_SCORE_TIME, start);
+	buffers->stats.counts[STATS_DOCUMENTS_CPU] += n;
 }
 
 /* Scores a document that only a device has: it is brought again. */
@@ -141,7 +153,8 @@ score_again(BatchBuffers *buffers, int format, const DocumentList *list, uint32 
 	void *elements = buffers->fetch(buffers->fetch_arg, &list->infos[i].key);
 	MaxsimDocument document = {elements, list->documents[i].ntokens};
 
-	query_score(buffers->query, format, &document, 1, &list->scores[i]);
+	score(buffers, format, &document, 1, &list->scores[i]);
+	buffers->stats.counts[STATS_REFETCHED]++;
 	pfree(elements);
 }
 
@@ -156,21 +169,21 @@ score_on_cpu(BatchBuffers *buffers, BatchBuffer *buffer)
 			continue;
 		buffers->id = list->infos[0].id;
 		if (!buffer->needs_device)
-			query_score(buffers->query, format, list->documents, list->n, list->scores);
+			score(buffers, format, list->documents, list->n, list->scores);
 		for (uint32 i = 0; i < list->n && buffer->needs_device; i++)
 		{
 			buffers->id = list->infos[i].id;
 			if (list->documents[i].tokens == NULL)
 				score_again(buffers, format, list, i);
 			else
-				query_score(buffers->query, format, &list->documents[i], 1, &list->scores[i]);
+				score(buffers, format, &list->documents[i], 1, &list->scores[i]);
 		}
 		deliver_list(buffers, list, list->scores);
 	}
 	if (buffers->reading && cache_has(CACHE_HOST))
 	{
 		want_admissions(buffers, buffer);
-		admit_to_host(buffer);
+		admit_to_host(buffers, buffer);
 	}
 	clear(buffer);
 	cache_read_renew();
@@ -212,12 +225,16 @@ static void
 collect(BatchBuffers *buffers, BatchBuffer *buffer)
 {
 	const char *reason = NULL;
+	uint64 *counts = buffers->stats.counts;
+	instr_time start;
 	MaxsimStatus status;
 	const float *scores;
 
 	if (!buffer->slot.in_flight)
 		return;
+	stats_start(&start);
 	status = gpu_wait(&buffer->slot, &reason);
+	stats_stop(&buffers->stats, STATS_WAIT_TIME, start);
 	buffer->slot.in_flight = false;
 	if (status != MAXSIM_OK)
 	{
@@ -226,9 +243,12 @@ collect(BatchBuffers *buffers, BatchBuffer *buffer)
 	}
 	if (buffer->nadmissions > 0)
 	{
-		cache_admit(buffer->admissions, buffer->nadmissions);
-		admit_to_host(buffer);
+		counts[STATS_ADMITTED_GPU] += cache_admit(buffer->admissions, buffer->nadmissions);
+		admit_to_host(buffers, buffer);
 	}
+	counts[STATS_DOCUMENTS_SCORER] += buffer->ndocuments;
+	counts[STATS_BYTES_UPLOADED] += buffer->bytes_uploaded;
+	counts[STATS_BYTES_READ_BY_GPU] += buffer->bytes_in_host - buffer->bytes_uploaded;
 	scores = scorer_scores(buffer->slot.slot);
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
@@ -258,13 +278,14 @@ work_of(const BatchBuffers *buffers, const BatchBuffer *buffer)
 
 /* Lists in the slot's table what is to be scored, and where it is. */
 static void
-fill_table(const BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
+fill_table(const MaxsimQuery *query, BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
 {
 	ScorerDocument *table = scorer_documents(buffer->slot.slot);
 
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
 		const DocumentList *list = &buffer->lists[format];
+		uint64 row_size = query->dim * maxsim_element_size(format);
 
 		counts[format] = list->n;
 		for (uint32 i = 0; i < list->n; i++, table++)
@@ -277,6 +298,8 @@ fill_table(const BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
 			table->ntokens = list->documents[i].ntokens;
 			table->copy_to = SCORER_NO_COPY;
 			table->copy_device = SCORER_IN_MAPPING;
+			if (!on_device)
+				buffer->bytes_in_host += table->ntokens * row_size;
 		}
 	}
 }
@@ -331,6 +354,7 @@ admit_to_device(BatchBuffers *buffers, BatchBuffer *buffer)
 				continue;
 			table->copy_to = admission->offset;
 			table->copy_device = device;
+			buffer->bytes_uploaded += admission->size;
 		}
 	}
 }
@@ -348,7 +372,7 @@ send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
 		score_after_failure(buffers, buffer, MAXSIM_DEVICE_LOST, "scorer was restarted");
 		return;
 	}
-	fill_table(buffer, counts);
+	fill_table(&buffers->query->query, buffer, counts);
 	admit_to_device(buffers, buffer);
 	atomic_store(&buffer->slot.slot->reader_epoch, cache_epoch());
 	gpu_submit(&buffer->slot, &buffers->query->query, counts, work);
@@ -384,11 +408,22 @@ buffers_flush(BatchBuffers *buffers)
 		return;
 	}
 	work = work_of(buffers, buffer);
+	buffers->stats.counts[STATS_BATCHES] += buffer->ndocuments > 0;
+	buffers->stats.counts[STATS_DOCUMENTS] += buffer->ndocuments;
 	if (buffer->ndocuments > 0 && buffers->use_scorer &&
 		(maxsim_engine == ENGINE_CUDA || work >= SCORER_MIN_WORK || buffer->needs_device))
 		send_to_scorer(buffers, buffer, work);
 	else
+	{
+		if (!buffer->needs_device)
+		{
+			/* then the host tier has what was found on a device, and it is used */
+			buffers->stats.counts[STATS_HITS_HOST] += buffer->ngpu_hits;
+			buffers->stats.counts[STATS_HITS_GPU] -= buffer->ngpu_hits;
+		}
 		score_on_cpu(buffers, buffer);
+	}
+	stats_flush(&buffers->stats);
 }
 
 /* Room for one more document on a list. */
@@ -441,6 +476,7 @@ buffers_add(BatchBuffers *buffers, int64 id, const CacheKey *key, MaxsimFormat f
 		info->id = id;
 		info->key = *key;
 		info->place = IN_BUFFER;
+		buffers->stats.counts[STATS_MISSES]++;
 	}
 	buffers->current->used = end - buffers->current->memory;
 	if (buffers->current->ndocuments == BUFFER_MAX_DOCUMENTS)
@@ -465,6 +501,8 @@ buffers_add_cached(BatchBuffers *buffers, int64 id, const CacheKey *key)
 	info->id = id;
 	info->key = *key;
 	info->place = on_device ? IN_DEVICE_CACHE : IN_HOST_CACHE;
+	buffers->current->ngpu_hits += on_device;
+	buffers->stats.counts[on_device ? STATS_HITS_GPU : STATS_HITS_HOST]++;
 	info->device = found.device;
 	info->device_offset = found.device_offset;
 	buffers->current->needs_device |= found.host == NULL;

@@ -10,6 +10,7 @@
 #include "cache_load.h"
 #include "engine_gpu.h"
 #include "query.h"
+#include "stats.h"
 
 /* flash_maxsim.batch_size, in kB: of the buffer where the CPU scores */
 extern int maxsim_batch_size;
@@ -67,12 +68,15 @@ typedef struct BatchBuffer
 	Size fill; /* what is gathered before it is scored; a longer document may use all of size */
 	Size used;
 	uint32 ndocuments;
+	uint32 ngpu_hits;  /* of those, found on a device */
 	bool needs_device; /* some documents are nowhere else */
 	DocumentList lists[MAXSIM_NFORMATS];
 	GpuSlot slot;               /* whose memory it is, if it is a slot's */
 	CacheAdmission *admissions; /* [nadmissions], what the scorer copies to a device's arena */
 	uint32 nadmissions;
 	uint32 max_admissions;
+	uint64 bytes_in_host;  /* of documents that the scorer reads there */
+	uint64 bytes_uploaded; /* of those, copied to a device's arena */
 } BatchBuffer;
 
 typedef struct BatchBuffers
@@ -85,6 +89,7 @@ typedef struct BatchBuffers
 	BatchFetch fetch;
 	void *fetch_arg;
 	int64 id; /* of the document in work, for errors */
+	Stats stats;
 
 	BatchBuffer pair[2]; /* the second one only with the scorer */
 	BatchBuffer *current;

@@ -35,6 +35,8 @@ static bool
 take_slot(BatchBuffers *buffers)
 {
 	const MaxsimQuery *query = &buffers->query->query;
+	instr_time start;
+	bool acquired;
 
 	if (!gpu_ready())
 		return false;
@@ -44,7 +46,10 @@ take_slot(BatchBuffers *buffers)
 		gpu_count_fallback(FALLBACK_TOO_LARGE);
 		return false;
 	}
-	if (!gpu_acquire(&buffers->pair[0].slot, maxsim_engine == ENGINE_CUDA))
+	stats_start(&start);
+	acquired = gpu_acquire(&buffers->pair[0].slot, maxsim_engine == ENGINE_CUDA);
+	stats_stop(&buffers->stats, STATS_WAIT_TIME, start);
+	if (!acquired)
 	{
 		gpu_count_fallback(FALLBACK_NO_SLOT);
 		return false;
@@ -58,6 +63,9 @@ release(void *arg)
 {
 	BatchBuffers *buffers = arg;
 
+	/* what is loaded is no rerank's */
+	if (buffers->load == NULL)
+		stats_flush(&buffers->stats);
 	gpu_release(&buffers->pair[0].slot);
 	gpu_release(&buffers->pair[1].slot);
 	if (buffers->reading)

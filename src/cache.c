@@ -18,6 +18,12 @@
 /* a chain longer than that was changed under its reader, or is not worth reading */
 #define MAX_STEPS 64
 
+/*
+ * Where a document's mark can be: with a single place, two documents of one query that
+ * share it would put each other out for ever.
+ */
+#define SEEN_PLACES 8
+
 CacheShared *cache_shared = NULL;
 CacheEntry *cache_entries;
 CacheLinks *cache_links;
@@ -89,19 +95,6 @@ is_outdated(const CacheEntry *entry)
 	return cache_oid_now() >= ((uint64) entry->wrap << 32 | entry->key.value);
 }
 
-/* Copies an entry; false: it is being written. */
-static inline bool
-read_entry(uint32 number, CacheEntry *copy)
-{
-	const volatile CacheEntry *entry = &cache_entries[number];
-	uint32 version = entry->version;
-
-	pg_read_barrier();
-	memcpy(copy, &cache_entries[number], sizeof(CacheEntry));
-	pg_read_barrier();
-	return version % 2 == 0 && entry->version == version;
-}
-
 bool
 cache_lookup(const CacheKey *key, CachedDocument *document)
 {
@@ -111,7 +104,7 @@ cache_lookup(const CacheKey *key, CachedDocument *document)
 
 	for (int step = 0; step < MAX_STEPS && number != CACHE_NONE; step++)
 	{
-		if (!read_entry(number, &entry))
+		if (!cache_read_entry(number, &entry))
 			return false;
 		if (memcmp(&entry.key, key, sizeof(CacheKey)) == 0)
 		{
@@ -136,12 +129,16 @@ bool
 cache_seen_before(const CacheKey *key)
 {
 	uint64 hash = hash_key(key);
-	uint32 *place = &seen[hash & cache_shared->mask];
+	uint32 *places = &seen[hash & cache_shared->mask & ~(SEEN_PLACES - 1)];
 	uint32 mark = (uint32) (hash >> 32);
 
-	if (*place == mark)
-		return true;
-	*place = mark;
+	for (int i = 0; i < SEEN_PLACES; i++)
+	{
+		if (places[i] == mark)
+			return true;
+	}
+	memmove(places + 1, places, (SEEN_PLACES - 1) * sizeof(uint32));
+	places[0] = mark;
 	return false;
 }
 
@@ -293,8 +290,8 @@ new_entry(const CacheAdmission *admission)
 	return number;
 }
 
-/* Enters one document, unless its room was taken back or it has been entered by another. */
-static void
+/* Enters one document, unless its room was taken back or it has been entered by another; false: not entered. */
+static bool
 admit(const CacheAdmission *admission)
 {
 	CacheTier *tier = &cache_shared->tiers[admission->tier];
@@ -303,32 +300,36 @@ admit(const CacheAdmission *admission)
 
 	if (admission->offset == CACHE_NOWHERE || segment->generation != admission->generation ||
 		(segment->state != SEGMENT_OPEN && segment->state != SEGMENT_FULL))
-		return;
+		return false;
 	number = cache_find(&admission->key);
 	if (number != CACHE_NONE && is_outdated(&cache_entries[number]))
-		return; /* until it is evicted */
+		return false; /* until it is evicted */
 	if (number == CACHE_NONE)
 		number = new_entry(admission);
 	else if (admission->tier == CACHE_HOST ? cache_entries[number].host != CACHE_NOWHERE
 										   : cache_entries[number].device != CACHE_NOWHERE)
-		return;
+		return false;
 	if (number == CACHE_NONE)
-		return;
+		return false;
 	if (admission->tier == CACHE_HOST)
 		cache_links[number].host = segment->first;
 	else
 		cache_links[number].device = segment->first;
 	segment->first = number;
 	cache_locate(number, admission->tier, admission->offset);
+	return true;
 }
 
-void
+uint32
 cache_admit(const CacheAdmission *admissions, uint32 n)
 {
+	uint32 entered = 0;
+
 	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 	for (uint32 i = 0; i < n; i++)
-		admit(&admissions[i]);
+		entered += admit(&admissions[i]);
 	LWLockRelease(&cache_shared->lock);
+	return entered;
 }
 
 static uint32
@@ -390,8 +391,6 @@ cache_start(void)
 	LWLockRegisterTranche(cache_shared->lock.tranche, "flash_maxsim_cache");
 	pg_atomic_init_u64(&cache_shared->epoch, 1);
 	pg_atomic_init_u64(&cache_shared->oid, 0);
-	pg_atomic_init_u64(&cache_shared->evictions, 0);
-	pg_atomic_init_u64(&cache_shared->moved, 0);
 	cache_shared->nentries = cache_shared->nfree_entries = n;
 	cache_shared->mask = nbuckets() - 1;
 	cache_shared->nreaders = maxsim_max_procs();

@@ -94,7 +94,8 @@ extern int maxsim_cache_documents;
  *					too large, and all while no segment is free; nobody waits.  Between
  *					begin and end.
  * cache_admit		Enters documents whose elements have been written where there was
- *					room.  Those that another backend has entered meanwhile are dropped.
+ *					room, and says how many.  Those that another backend has entered
+ *					meanwhile are dropped.
  * cache_host_address	Of an offset in the host arena.
  *
  * cache_put_place, cache_get_place
@@ -111,7 +112,7 @@ extern uint64 cache_epoch(void);
 extern bool cache_lookup(const CacheKey *key, CachedDocument *document);
 extern bool cache_seen_before(const CacheKey *key);
 extern void cache_reserve(uint32 tier, CacheAdmission *admissions, uint32 n);
-extern void cache_admit(const CacheAdmission *admissions, uint32 n);
+extern uint32 cache_admit(const CacheAdmission *admissions, uint32 n);
 extern char *cache_host_address(uint64 offset);
 extern void cache_put_place(Oid relation, int64 id, uint64 place);
 extern bool cache_get_place(Oid relation, int64 id, uint64 *place);

@@ -104,9 +104,7 @@ typedef struct CacheShared
 	uint32 nfree_entries;
 	uint32 nreaders;
 	uint64 sequence;
-	Latch *worker;              /* NULL: none */
-	pg_atomic_uint64 evictions; /* documents */
-	pg_atomic_uint64 moved;     /* documents spared by being moved */
+	Latch *worker; /* NULL: none */
 	CacheTier tiers[CACHE_TIERS];
 } CacheShared;
 
@@ -156,6 +154,19 @@ static inline uint64
 cache_entry_size(const CacheEntry *entry)
 {
 	return (uint64) entry->ntokens * entry->dim * maxsim_element_size(entry->format);
+}
+
+/* Copies an entry, without the lock; false: it is being written. */
+static inline bool
+cache_read_entry(uint32 number, CacheEntry *copy)
+{
+	const volatile CacheEntry *entry = &cache_entries[number];
+	uint32 version = entry->version;
+
+	pg_read_barrier();
+	memcpy(copy, &cache_entries[number], sizeof(CacheEntry));
+	pg_read_barrier();
+	return version % 2 == 0 && entry->version == version;
 }
 
 /* cache_arena.c */

@@ -16,6 +16,7 @@
 #include "buffers.h"
 #include "cache_internal.h"
 #include "cache_load.h"
+#include "stats.h"
 
 /* how long the cache's worker has for a free segment, and how often that is looked for */
 #define ROOM_LIMIT_MS 2000
@@ -309,7 +310,7 @@ load_run(CacheLoad *load, GpuSlot *slot)
 				copy_to_device(load, slot, n);
 			else
 				copy_to_host(load, n);
-			cache_admit(load->admissions, n);
+			stats_add(load->on_devices ? STATS_ADMITTED_GPU : STATS_ADMITTED_HOST, cache_admit(load->admissions, n));
 			drop_loaded(load, n);
 		}
 		if (load->n < before)

@@ -24,6 +24,7 @@
 #include "cache_internal.h"
 #include "engine_gpu.h"
 #include "prewarm.h"
+#include "stats.h"
 
 #define IDLE_MS 1000
 /* while documents of before are loaded */
@@ -114,7 +115,7 @@ drop_unused(uint32 number, CacheSegment *segment, Spared **spared)
 			!cache_reserve_locked(number, s->size, SEGMENT_LASTING, true, &s->place))
 		{
 			cache_locate(entry, number, CACHE_NOWHERE);
-			pg_atomic_fetch_add_u64(&cache_shared->evictions, 1);
+			stats_add(STATS_EVICTED, 1);
 			continue;
 		}
 		e->uses--;
@@ -198,13 +199,13 @@ retire(uint32 number, CacheSegment *segment, const Spared *spared, uint32 n, boo
 		*link = to->first;
 		to->first = spared[i].entry;
 		cache_locate(spared[i].entry, number, spared[i].place.offset);
-		pg_atomic_fetch_add_u64(&cache_shared->moved, 1);
+		stats_add(STATS_MOVED, 1);
 	}
 	while ((entry = segment->first) != CACHE_NONE)
 	{
 		segment->first = cache_list(number, entry);
 		cache_locate(entry, number, CACHE_NOWHERE);
-		pg_atomic_fetch_add_u64(&cache_shared->evictions, 1);
+		stats_add(STATS_EVICTED, 1);
 	}
 	segment->state = SEGMENT_RETIRED;
 	segment->generation++;

@@ -73,6 +73,13 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 #define pg_noreturn pg_attribute_noreturn()
 #endif
 
+/* 18 leaves room before the tuple on request */
+#if PG_VERSION_NUM >= 180000
+#define maxsim_form_minimal_tuple(descriptor, values, nulls) heap_form_minimal_tuple(descriptor, values, nulls, 0)
+#else
+#define maxsim_form_minimal_tuple(descriptor, values, nulls) heap_form_minimal_tuple(descriptor, values, nulls)
+#endif
+
 /* what 17 renamed */
 #if PG_VERSION_NUM >= 170000
 #define maxsim_next_oid() (*(volatile Oid *) &TransamVariables->nextOid)

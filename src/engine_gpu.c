@@ -14,12 +14,15 @@
 #include <unistd.h>
 
 #include "pgstat.h"
+#include "portability/instr_time.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/s_lock.h"
 #include "utils/timestamp.h"
 
 #include "engine_gpu.h"
+#include "stats.h"
 
 /*
  * A scorer that takes longer for one batch is taken for hung: the limit, and the
@@ -29,6 +32,8 @@
 #define WORK_PER_MS 8000000
 #define GREETING_LIMIT_MS 2000
 #define SLOT_POLL_MS 2
+#define SPIN_US 50
+#define MAX_UNDRAINED 32
 
 /*
  * Who waits for a slot may hold a lock that those who have one wait for.  No
@@ -50,6 +55,7 @@ gpu_count_fallback(ScorerFallback reason)
 {
 	if (scorer_control != NULL)
 		pg_atomic_fetch_add_u64(&scorer_control->fallbacks[reason], 1);
+	stats_add(STATS_FALLBACKS + reason, 1);
 }
 
 static void
@@ -183,7 +189,7 @@ gpu_ready(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("engine \"cuda\" is not available: %s", reason),
 				 errhint("With flash_maxsim.engine = auto the CPU scores meanwhile.")));
-	if (scorer_control != NULL)
+	if (scorer_control != NULL && maxsim_scorer_engine != SCORER_ENGINE_OFF)
 		gpu_count_fallback(FALLBACK_NOT_READY);
 	return false;
 }
@@ -324,13 +330,51 @@ gpu_submit(GpuSlot *slot, const MaxsimQuery *query, const uint32 counts[MAXSIM_N
 		disconnect();
 }
 
+static bool
+is_done(const GpuSlot *slot)
+{
+	return atomic_load(&slot->slot->word) == SLOT_WORD(slot->request, SLOT_OWNED);
+}
+
+/* Looks for the answer for a while before it sleeps, which costs more than a small batch takes. */
+static void
+spin(const GpuSlot *slot)
+{
+	instr_time start;
+	instr_time now;
+
+	INSTR_TIME_SET_CURRENT(start);
+	do
+	{
+		for (int i = 0; i < 16 && !is_done(slot); i++)
+			SPIN_DELAY();
+		INSTR_TIME_SET_CURRENT(now);
+		INSTR_TIME_SUBTRACT(now, start);
+	} while (!is_done(slot) && INSTR_TIME_GET_MICROSEC(now) < SPIN_US);
+}
+
+/* Takes packets about answers that were seen before they came, lest the scorer finds the socket full. */
+static void
+drain(void)
+{
+	static int undrained = 0;
+	ScorerDone done;
+
+	if (++undrained < MAX_UNDRAINED || scorer_socket < 0)
+		return;
+	undrained = 0;
+	while (recv(scorer_socket, &done, sizeof(done), MSG_DONTWAIT) > 0)
+		;
+}
+
 MaxsimStatus
 gpu_wait(GpuSlot *slot, const char **reason)
 {
 	ScorerDone done;
 	ssize_t n;
 
-	while (atomic_load(&slot->slot->word) != SLOT_WORD(slot->request, SLOT_OWNED))
+	spin(slot);
+	while (!is_done(slot))
 	{
 		/* a batch within this one may have found the scorer gone, and connected anew */
 		bool connected = scorer_socket >= 0 && slot->connection == connection;
@@ -341,7 +385,7 @@ gpu_wait(GpuSlot *slot, const char **reason)
 			if (connected)
 				disconnect();
 			/* it may have been done just before */
-			if (atomic_load(&slot->slot->word) == SLOT_WORD(slot->request, SLOT_OWNED))
+			if (is_done(slot))
 				break;
 			*reason = "scorer ended during the request";
 			return MAXSIM_DEVICE_LOST;
@@ -357,9 +401,10 @@ gpu_wait(GpuSlot *slot, const char **reason)
 		}
 		(void) wait_for_packet(1000);
 	}
+	drain();
 	slot->slot->message[MAXSIM_MESSAGE_SIZE - 1] = '\0';
 	*reason = slot->slot->message;
-	/* what was only copied was not scored */
+	/* without a query it only copied */
 	if (slot->slot->status == MAXSIM_OK && slot->slot->query_ntokens > 0)
 	{
 		pg_atomic_fetch_add_u64(&scorer_control->batches, 1);

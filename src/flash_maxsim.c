@@ -6,10 +6,13 @@
 #include "compat.h"
 
 #include "batch.h"
+#include "batch_scan.h"
 #include "cache.h"
 #include "engine_gpu.h"
 #include "scorer.h"
 #include "source.h"
+#include "../scorer/device_list.h"
+#include "stats.h"
 
 MAXSIM_MODULE_MAGIC("flash_maxsim", "0.1.0");
 
@@ -27,6 +30,39 @@ static const struct config_enum_entry scorer_engines[] = {
 	{"off", SCORER_ENGINE_OFF, false},
 	{NULL, 0, false}};
 
+#define DEVICES_DETAIL "It must be \"all\", or at most %d device numbers such as \"0,2\"."
+
+static bool
+check_devices(char **newval, void **extra, GucSource source)
+{
+	int numbers[SCORER_MAX_DEVICES];
+
+	(void) extra;
+	(void) source;
+	if (scorer_read_devices(*newval, numbers) >= 0)
+		return true;
+	GUC_check_errdetail(DEVICES_DETAIL, SCORER_MAX_DEVICES);
+	return false;
+}
+
+/*
+ * Of a value in the configuration file that is wrong PostgreSQL would only warn when
+ * the setting is defined, and go on with the default: all GPUs, where somebody meant
+ * to leave some alone.
+ */
+static void
+refuse_malformed_devices(void)
+{
+	const char *list = GetConfigOption("flash_maxsim.devices", true, false);
+	int numbers[SCORER_MAX_DEVICES];
+
+	if (list != NULL && scorer_read_devices(list, numbers) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for parameter \"%s\": \"%s\"", "flash_maxsim.devices", list),
+				 errdetail(DEVICES_DETAIL, SCORER_MAX_DEVICES)));
+}
+
 /* Settings that shape shared memory and the scorer: fixed when the server starts. */
 static void
 define_scorer_settings(void)
@@ -40,9 +76,10 @@ define_scorer_settings(void)
 							 NULL, &maxsim_scorer_engine, SCORER_ENGINE_CUDA, scorer_engines,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
+	refuse_malformed_devices();
 	DefineCustomStringVariable("flash_maxsim.devices",
 							   "The GPUs that the scorer uses: all, or a list of device numbers.",
-							   NULL, &maxsim_devices, "all", PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							   NULL, &maxsim_devices, "all", PGC_POSTMASTER, 0, check_devices, NULL, NULL);
 
 	/* a rerank uses two, so that one is filled while the other is scored */
 	DefineCustomIntVariable("flash_maxsim.slots",
@@ -91,11 +128,18 @@ _PG_init(void)
 							 NULL, &maxsim_engine, ENGINE_AUTO, engine_choices,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
+	/* what it changes is how fast a plan is, and, where the GPU scores, the last bits */
+	DefineCustomBoolVariable("flash_maxsim.enable_batch_scan",
+							 "Whether plans score maxsim() in batches.",
+							 NULL, &maxsim_enable_batch_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	batch_scan_install();
+
 	if (process_shared_preload_libraries_in_progress)
 	{
 		define_scorer_settings();
 		cache_define_settings();
 		scorer_preload();
+		stats_preload();
 	}
 
 	MarkGUCPrefixReserved("flash_maxsim");

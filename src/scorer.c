@@ -155,6 +155,11 @@ start_shared_memory(void)
 		SpinLockInit(&scorer_control->mutex);
 		scorer_control->state = SCORER_STARTING;
 		strcpy(scorer_control->reason, "scorer is starting");
+		if (maxsim_scorer_engine == SCORER_ENGINE_OFF)
+		{
+			scorer_control->state = SCORER_UNAVAILABLE;
+			strlcpy(scorer_control->reason, scorer_absence(), sizeof(scorer_control->reason));
+		}
 		pg_atomic_init_u32(&scorer_control->incarnation, 0);
 		pg_atomic_init_u64(&scorer_control->next_request, 1);
 		pg_atomic_init_u64(&scorer_control->batches, 0);

@@ -3,9 +3,9 @@
  *		The background worker that starts the scorer, watches it, and starts it again
  *		when it ends.
  *
- * It holds the reading end of a pipe whose writing end only the scorer has: one
- * report comes through it, and later the end of the file when the scorer is gone,
- * however it went.  The scorer in turn dies with the worker (PR_SET_PDEATHSIG).
+ * It holds the reading end of a pipe whose writing end only the scorer has: a
+ * report comes through it, and later another one, of why the scorer ends, or the end
+ * of the file, however it went.  The scorer in turn dies with the worker (PR_SET_PDEATHSIG).
  * Nothing here calls CUDA.
  */
 #include "postgres.h"
@@ -263,6 +263,22 @@ request_hangs(void)
 	return hangs;
 }
 
+/* Takes a report out of the readable pipe; false: there is none, but the pipe's end. */
+static bool
+take_report(ScorerReport *report)
+{
+	if (read(status_pipe, report, sizeof(*report)) != sizeof(*report))
+		return false;
+	/* it may come from a program of another build */
+	report->engine[sizeof(report->engine) - 1] = '\0';
+	report->message[sizeof(report->message) - 1] = '\0';
+	report->arena_message[sizeof(report->arena_message) - 1] = '\0';
+	report->ndevices = Min(report->ndevices, SCORER_MAX_DEVICES);
+	for (int i = 0; i < SCORER_MAX_DEVICES; i++)
+		report->devices[i][sizeof(report->devices[i]) - 1] = '\0';
+	return true;
+}
+
 /* Reads the scorer's report; false: there is none, and its message says why. */
 static bool
 read_report(ScorerReport *report)
@@ -278,20 +294,11 @@ read_report(ScorerReport *report)
 			return false;
 		}
 	}
-	if (read(status_pipe, report, sizeof(*report)) != sizeof(*report))
-	{
-		memset(report, 0, sizeof(*report));
-		strlcpy(report->message, "scorer ended while it was starting", sizeof(report->message));
-		return false;
-	}
-	/* it may come from a program of another build */
-	report->engine[sizeof(report->engine) - 1] = '\0';
-	report->message[sizeof(report->message) - 1] = '\0';
-	report->arena_message[sizeof(report->arena_message) - 1] = '\0';
-	report->ndevices = Min(report->ndevices, SCORER_MAX_DEVICES);
-	for (int i = 0; i < SCORER_MAX_DEVICES; i++)
-		report->devices[i][sizeof(report->devices[i]) - 1] = '\0';
-	return true;
+	if (take_report(report))
+		return true;
+	memset(report, 0, sizeof(*report));
+	strlcpy(report->message, "scorer ended while it was starting", sizeof(report->message));
+	return false;
 }
 
 /* Returns when the scorer has ended, NULL, or must be ended, why. */
@@ -319,6 +326,7 @@ static void
 run_scorer(ScorerReport *report)
 {
 	const char *why = NULL;
+	ScorerReport last;
 	int status;
 
 	cache_devices_lost(); /* a worker before this one may have ended before its scorer */
@@ -331,6 +339,8 @@ run_scorer(ScorerReport *report)
 		ereport(LOG, (errmsg("flash_maxsim scorer (PID %d) is ready on %u %s device(s)",
 							 (int) scorer_pid, report->ndevices, report->engine)));
 		why = watch_scorer();
+		if (why == NULL && take_report(&last))
+			why = last.message;
 		strlcpy(report->message, why != NULL ? why : "scorer ended", sizeof(report->message));
 	}
 

@@ -125,7 +125,7 @@ typedef struct Batch
 	uint32_t lengths[MAX_DOCUMENTS];
 	uint32_t order[MAX_DOCUMENTS];
 	MaxsimPiece pieces[2 * MAX_DOCUMENTS];
-	uint32_t ranges[1000];
+	MaxsimRange ranges[1000];
 } Batch;
 
 /* Documents tile by tile: contiguous pieces in order, each document in one slot. */
@@ -177,10 +177,10 @@ balanced(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t tile)
 	{
 		uint64_t work = 0;
 
-		for (j = batch->ranges[i]; j < batch->ranges[i + 1]; j++)
+		for (j = batch->ranges[i].first; j < batch->ranges[i + 1].first; j++)
 		{
 			work += batch->pieces[j].ntokens;
-			if (batch->pieces[j].npieces > 1 && j > batch->ranges[i] && j + 1 < batch->ranges[i + 1])
+			if (batch->pieces[j].npieces > 1 && j > batch->ranges[i].first && j + 1 < batch->ranges[i + 1].first)
 				return false;
 		}
 		if (work > (uint64_t) plan->cut + 3 * tile)
@@ -206,9 +206,15 @@ check_batch(const MaxsimPlanDevice *device, Batch *batch, MaxsimFormat format, u
 		   plan.npieces <= maxsim_plan_most_pieces(device, batch->ndocuments) &&
 		   plan.nranges <= maxsim_plan_most_ranges(device);
 	for (i = 0; i < plan.nranges; i++)
-		good = good && batch->ranges[i] < batch->ranges[i + 1];
+	{
+		const MaxsimRange *range = &batch->ranges[i];
+		const MaxsimPiece *first = &batch->pieces[range->first];
+
+		good = good && range->first < range[1].first && range->address == first->address &&
+			   range->ntokens == first->ntokens;
+	}
 	if (plan.nranges > 0)
-		good = good && batch->ranges[0] == 0 && batch->ranges[plan.nranges] == plan.npieces;
+		good = good && batch->ranges[0].first == 0 && batch->ranges[plan.nranges].first == plan.npieces;
 	check(good && balanced(batch, &plan, query.tile_tokens), "%d.%d format %d query %u dim %u, %u documents: %u pieces, %u slots, %u ranges", device->major,
 		  device->minor, format, ntokens, dim, batch->ndocuments, plan.npieces, plan.nslots, plan.nranges);
 }

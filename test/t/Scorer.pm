@@ -14,7 +14,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(server prepare await_sql await_ready await_gone await worker_pid all_slots_free scorer sqlstate_of is_running $RANK);
+our @EXPORT = qw(server prepare await_sql await_ready await_gone await worker_pid all_slots_free scorer sqlstate_of is_running
+  can_replace_program replace_program restore_program $RANK);
 
 # what the tests rerank: 300 documents of 32 tokens, dimension 64, 16 query tokens
 our $RANK = "SELECT md5(array_agg(r ORDER BY doc_id)::text) FROM maxsim_rerank((SELECT q FROM query),"
@@ -135,6 +136,47 @@ sub sqlstate_of
 	my ($result, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
 
 	return $err =~ /ERROR:  (\w{5}): (.*)/ ? "$1: $2" : "no error: $out $err";
+}
+
+# --- another program in place of the scorer ----------------------------------------
+
+my ($program, $saved);
+
+# Whether the test may write to the installation.
+sub can_replace_program
+{
+	my ($node) = @_;
+	my $directory = $node->config_data('--pkglibdir');
+
+	$program = "$directory/flash_maxsim_scorer";
+	$saved = "$program.saved";
+	return -w $directory && -w $program;
+}
+
+# Has servers start something else, a file or link that the code makes under the name
+# it is given, until the program is restored or the test ends.
+sub replace_program
+{
+	my ($make) = @_;
+
+	rename($program, $saved) || die "could not rename $program: $!" unless -e $saved;
+	unlink $program;
+	$make->($program);
+	return;
+}
+
+sub restore_program
+{
+	rename $saved, $program if defined $saved && -e $saved;
+	return;
+}
+
+END
+{
+	my $status = $?;
+
+	restore_program();
+	$? = $status;
 }
 
 # --- a session in the background -------------------------------------------------

@@ -85,53 +85,40 @@ ok(await_ready($node), '... and when that is gone, the scorer is there');
 
 # another program, if the test may write to the installation
 
-my $program = $node->config_data('--pkglibdir') . '/flash_maxsim_scorer';
-my $saved = "$program.saved";
-
-sub replace_program
+sub run_script
 {
 	my ($script) = @_;
 
-	rename($program, $saved) || die "could not rename $program: $!" unless -e $saved;
-	unlink $program;
-	if (defined $script)
-	{
-		append_to_file($program, $script);
-		chmod 0755, $program;
-	}
+	replace_program(
+		sub {
+			my ($program) = @_;
+
+			append_to_file($program, $script);
+			chmod 0755, $program;
+		});
 	$node->restart;
 	return;
 }
 
-END
-{
-	if (defined $saved && -e $saved)
-	{
-		my $status = $?;
-
-		rename $saved, $program;
-		$? = $status;
-	}
-}
-
 SKIP:
 {
-	skip('the installation is not ours to write to', 22) unless -w $program && -w $node->config_data('--pkglibdir');
+	skip('the installation is not ours to write to', 22) unless can_replace_program($node);
 
-	replace_program(undef);
+	replace_program(sub { });
+	$node->restart;
 	cpu_scores('no program', 'restarting', 'could not execute ".*": No such file or directory');
 
-	replace_program("#!/bin/sh\nexit 7\n");
+	run_script("#!/bin/sh\nexit 7\n");
 	cpu_scores('a program that ends', 'restarting', 'scorer ended while it was starting');
 
-	replace_program("#!/bin/sh\nkill -SEGV \$\$\n");
+	run_script("#!/bin/sh\nkill -SEGV \$\$\n");
 	cpu_scores('a program that crashes', 'restarting', 'scorer ended while it was starting');
 
-	replace_program("#!/bin/sh\necho what is this >&4\nsleep 600\n");
+	run_script("#!/bin/sh\necho what is this >&4\nsleep 600\n");
 	cpu_scores('a program that says something else', 'restarting', 'scorer ended while it was starting');
 
 	# of another version: greets, with regret
-	replace_program(<<"END");
+	run_script(<<"END");
 #!$^X
 use IO::Socket::UNIX;
 use Socket;
@@ -139,7 +126,7 @@ my \$greeting = pack('L L Q L L a160', 0x534d584d, 99, 0, 0, 0, 'scorer speaks p
 unlink 'pg_stat_tmp/flash_maxsim.sock';
 my \$listener = IO::Socket::UNIX->new(Type => SOCK_SEQPACKET, Local => 'pg_stat_tmp/flash_maxsim.sock', Listen => 9) or exit 1;
 open(my \$status, '>&=', 4);
-syswrite \$status, pack('L L L a16 a1024 a160 x0', 1, 0, 1, 'perl', 'fake', '');
+syswrite \$status, pack('L L L a16 a1024 x4 a128 a160 a160', 1, 0, 1, 'perl', 'fake', '', '', '');
 while (my \$client = \$listener->accept)
 {
 	recv \$client, my \$hello, 1000, 0;
@@ -152,7 +139,7 @@ END
 		'55000: engine "cuda" is not available: scorer speaks protocol version 99', '... as an error for cuda tells');
 	is(scorer($node, 'fallbacks_not_ready > 0'), 't', '... and as is counted');
 
-	rename $saved, $program;
+	restore_program();
 	$node->restart;
 	ok(await_ready($node), 'the right program is back');
 	is($node->safe_psql('postgres', "SET flash_maxsim.engine = cuda; $RANK"), $right, '... and works');

@@ -1,0 +1,523 @@
+/*
+ * batch_plan.c
+ *		Putting batch scans into plans: see batch_scan.h.
+ *
+ * It is done to the finished plan.  Where a node computes maxsim(query, document) for each
+ * of its rows, with a query that is the same for all of them, it computes the document
+ * instead, which is a pointer, and a node above it the scores of many rows at once.  The
+ * rows that leave that node are those that left the other, so nothing else in the plan
+ * changes: sorts, limits, joins, partitions and parallel workers are the planner's.
+ *
+ * A batch reads rows ahead.  So a node is left alone if its rows may not all be wanted,
+ * under a limit without a sort for example, and a call that may not be made for each
+ * row, in a CASE for example.
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/clauses.h"
+#include "optimizer/planner.h"
+#include "optimizer/tlist.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
+#include "batch_scan.h"
+#include "cache.h"
+
+/* fewer rows are not worth a node */
+#define MIN_ROWS 10
+
+/* of our nodes; the planner counts its own from 0 */
+#define FIRST_NODE_ID 1000000000
+
+/* where a score will be, until all columns before the scores are known */
+#define SCORE_PLACEHOLDER 10000
+
+bool maxsim_enable_batch_scan = true;
+
+static planner_hook_type previous_planner = NULL;
+static int next_node_id;
+
+/* A node in the making. */
+typedef struct Wrapping
+{
+	List *child_tlist; /* what the node below is to compute */
+	List *calls;       /* FuncExprs, all different */
+	List *columns;     /* of their documents, in child_tlist */
+	bool failed;       /* it cannot be done */
+} Wrapping;
+
+/* The C function that an SQL function stands for, if it is this extension's. */
+static bool
+is_maxsim(Oid function, DocumentType *type)
+{
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Form_pg_proc form;
+	bool found = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	if (form->prolang == ClanguageId && strcmp(NameStr(form->proname), "maxsim") == 0)
+	{
+		bool no_library;
+		bool no_symbol;
+		Datum library = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_probin, &no_library);
+		Datum symbol = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &no_symbol);
+
+		if (!no_library && !no_symbol && strstr(TextDatumGetCString(library), "flash_maxsim") != NULL)
+		{
+			char *name = TextDatumGetCString(symbol);
+
+			found = true;
+			if (strcmp(name, "maxsim_multivec") == 0)
+				*type = DOCUMENT_MULTIVEC;
+			else if (strcmp(name, "maxsim_real_array") == 0)
+				*type = DOCUMENT_REAL_ARRAY;
+			else
+				found = false;
+		}
+	}
+	ReleaseSysCache(tuple);
+	return found;
+}
+
+/* Whether a call can be scored in batches: one query for all rows, a document of the row. */
+static bool
+is_batchable(Node *node, DocumentType *type)
+{
+	FuncExpr *call = (FuncExpr *) node;
+	Node *query;
+	Node *document;
+
+	if (!IsA(node, FuncExpr) || call->funcresulttype != FLOAT4OID || list_length(call->args) != 2)
+		return false;
+	query = linitial(call->args);
+	document = lsecond(call->args);
+	return !contain_var_clause(query) && contain_var_clause(document) &&
+		   is_maxsim(call->funcid, type) &&
+		   !contain_volatile_functions(node) && !contain_subplans(node) && !contain_agg_clause(node);
+}
+
+/* Whether all arguments of an expression are computed, whatever their values. */
+static bool
+is_unconditional(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_CoerceToDomain:
+		case T_NullTest:
+		case T_RowExpr:
+		case T_ArrayExpr:
+		case T_MinMaxExpr:
+		case T_DistinctExpr:
+		case T_TargetEntry:
+		case T_List:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* expression_tree_walker: whether there is a call that can be batched. */
+static bool
+has_batchable(Node *node, void *context)
+{
+	DocumentType type;
+
+	if (node == NULL)
+		return false;
+	if (is_batchable(node, &type))
+		return true;
+	return is_unconditional(node) && expression_tree_walker(node, has_batchable, context);
+}
+
+/* The column of the child that computes an expression. */
+static int
+column_for(Wrapping *wrapping, Expr *expr)
+{
+	TargetEntry *entry = tlist_member(expr, wrapping->child_tlist);
+
+	if (entry == NULL)
+	{
+		entry = makeTargetEntry(copyObject(expr), list_length(wrapping->child_tlist) + 1, NULL, false);
+		wrapping->child_tlist = lappend(wrapping->child_tlist, entry);
+	}
+	return entry->resno;
+}
+
+static Var *
+index_var(Expr *expr, int column)
+{
+	return makeVar(INDEX_VAR, column, exprType((Node *) expr), exprTypmod((Node *) expr),
+				   exprCollation((Node *) expr), 0);
+}
+
+/* Where the score of a call will be; a call that occurs twice is made once. */
+static Node *
+score_var(Wrapping *wrapping, FuncExpr *call)
+{
+	ListCell *cell;
+	int n = 0;
+
+	foreach (cell, wrapping->calls)
+	{
+		if (equal(lfirst(cell), call))
+			return (Node *) index_var((Expr *) call, SCORE_PLACEHOLDER + n);
+		n++;
+	}
+	if (n == BATCH_SCAN_FUNCTIONS)
+	{
+		wrapping->failed = true;
+		return (Node *) call;
+	}
+	wrapping->calls = lappend(wrapping->calls, call);
+	wrapping->columns = lappend_int(wrapping->columns, column_for(wrapping, lsecond(call->args)));
+	return (Node *) index_var((Expr *) call, SCORE_PLACEHOLDER + n);
+}
+
+/* expression_tree_mutator: what our node computes in place of an expression of the child's. */
+static Node *
+split(Node *node, void *context)
+{
+	Wrapping *wrapping = context;
+	DocumentType type;
+
+	if (node == NULL)
+		return NULL;
+	if (is_batchable(node, &type))
+		return score_var(wrapping, (FuncExpr *) node);
+	if (IsA(node, Var))
+		return (Node *) index_var((Expr *) node, column_for(wrapping, (Expr *) node));
+	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan) || IsA(node, Aggref) || IsA(node, WindowFunc) ||
+		IsA(node, GroupingFunc))
+	{
+		wrapping->failed = true;
+		return node;
+	}
+	/* what is computed on a condition only is left whole, and computed row by row */
+	if (!is_unconditional(node) && !IsA(node, Const) && !IsA(node, Param))
+	{
+		if (!contain_var_clause(node))
+			return node;
+		return (Node *) index_var((Expr *) node, column_for(wrapping, (Expr *) node));
+	}
+	return expression_tree_mutator(node, split, context);
+}
+
+/* expression_tree_mutator: scores' places, now that there are *context columns before them. */
+static Node *
+place_scores(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR && ((Var *) node)->varattno >= SCORE_PLACEHOLDER)
+		return (Node *) index_var((Expr *) node, ((Var *) node)->varattno - SCORE_PLACEHOLDER + 1 + *(int *) context);
+	return expression_tree_mutator(node, place_scores, context);
+}
+
+/* Whether a target list uses a column of the scan tuple. */
+static bool
+uses_column(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return ((Var *) node)->varno == INDEX_VAR && ((Var *) node)->varattno == *(int *) context;
+	return expression_tree_walker(node, uses_column, context);
+}
+
+/* The node above child, which computes tlist from child's rows and the scores. */
+static Plan *
+make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	Plan *plan = &scan->scan.plan;
+	int ncolumns = list_length(wrapping->child_tlist);
+	ListCell *cell;
+	ListCell *column;
+
+	plan->startup_cost = child->startup_cost;
+	plan->total_cost = child->total_cost;
+	plan->plan_rows = child->plan_rows;
+	plan->plan_width = child->plan_width;
+	plan->parallel_safe = child->parallel_safe;
+	plan->plan_node_id = next_node_id++;
+	plan->extParam = bms_copy(child->extParam);
+	plan->allParam = bms_copy(child->allParam);
+	plan->lefttree = child;
+	plan->targetlist = (List *) place_scores((Node *) tlist, &ncolumns);
+	scan->methods = &batch_scan_methods;
+#if PG_VERSION_NUM >= 150000
+	scan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+#endif
+
+	foreach (cell, wrapping->child_tlist)
+	{
+		TargetEntry *entry = lfirst(cell);
+		Var *var = index_var(entry->expr, entry->resno);
+
+		var->varno = OUTER_VAR;
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) var, entry->resno, NULL, false));
+	}
+	forboth(cell, wrapping->calls, column, wrapping->columns)
+	{
+		FuncExpr *call = copyObject(lfirst(cell));
+		TargetEntry *document = list_nth(scan->custom_scan_tlist, lfirst_int(column) - 1);
+		int resno = list_length(scan->custom_scan_tlist) + 1;
+		DocumentType type = DOCUMENT_MULTIVEC;
+		int used = lfirst_int(column);
+
+		(void) is_maxsim(call->funcid, &type);
+		scan->custom_exprs = lappend(scan->custom_exprs, copyObject(linitial(call->args)));
+		scan->custom_private = lappend(scan->custom_private,
+									   list_make3_int(used, (int) type, !uses_column((Node *) plan->targetlist, &used)));
+		call->args = list_make2(linitial(call->args), copyObject(document->expr));
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) call, resno, NULL, false));
+	}
+	return plan;
+}
+
+/* Puts a node above one that computes calls in its target list. */
+static Plan *
+wrap_target_list(Plan *plan)
+{
+	Wrapping wrapping = {NIL, NIL, NIL, false};
+	List *tlist = NIL;
+	ListCell *cell;
+
+	foreach (cell, plan->targetlist)
+	{
+		TargetEntry *entry = lfirst(cell);
+		TargetEntry *ours = flatCopyTargetEntry(entry);
+
+		if (has_batchable((Node *) entry->expr, NULL))
+			ours->expr = (Expr *) split((Node *) entry->expr, &wrapping);
+		else
+			ours->expr = (Expr *) index_var(entry->expr, column_for(&wrapping, entry->expr));
+		tlist = lappend(tlist, ours);
+	}
+	if (wrapping.failed || wrapping.calls == NIL)
+		return plan;
+	plan->targetlist = wrapping.child_tlist;
+	return make_batch_scan(plan, tlist, &wrapping);
+}
+
+/* What is changed of an aggregation: calls in arguments of its aggregates. */
+typedef struct AggregateCalls
+{
+	Wrapping wrapping;
+	int ncolumns; /* of the child's rows, which our node hands on */
+	bool found;
+} AggregateCalls;
+
+/* expression_tree_mutator: calls in the arguments of an aggregate. */
+static Node *
+split_argument(Node *node, void *context)
+{
+	AggregateCalls *calls = context;
+	DocumentType type;
+
+	if (node == NULL)
+		return NULL;
+	if (is_batchable(node, &type) && IsA(lsecond(((FuncExpr *) node)->args), Var))
+	{
+		Var *var = (Var *) score_var(&calls->wrapping, (FuncExpr *) node);
+
+		if (IsA(var, Var))
+		{
+			/* our node's columns: the child's, then the scores */
+			var->varno = OUTER_VAR;
+			var->varattno += calls->ncolumns + 1 - SCORE_PLACEHOLDER;
+		}
+		calls->found = true;
+		return (Node *) var;
+	}
+	if (!is_unconditional(node))
+		return node;
+	return expression_tree_mutator(node, split_argument, context);
+}
+
+/* expression_tree_mutator: aggregates, whose arguments are computed for every row. */
+static Node *
+split_aggregates(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Aggref))
+	{
+		Aggref *aggregate = (Aggref *) node;
+
+		if (aggregate->aggfilter == NULL && !DO_AGGSPLIT_COMBINE(aggregate->aggsplit))
+		{
+			aggregate = copyObject(aggregate);
+			aggregate->args = (List *) split_argument((Node *) aggregate->args, context);
+		}
+		return (Node *) aggregate;
+	}
+	return expression_tree_mutator(node, split_aggregates, context);
+}
+
+/* Puts a node below an aggregation whose aggregates have calls as arguments. */
+static void
+wrap_input(Plan *plan)
+{
+	AggregateCalls calls = {{NIL, NIL, NIL, false}, list_length(plan->lefttree->targetlist), false};
+	List *targetlist;
+	List *qual;
+	List *tlist = NIL;
+	ListCell *cell;
+
+	foreach (cell, plan->lefttree->targetlist)
+	{
+		TargetEntry *entry = lfirst(cell);
+		Var *var = index_var(entry->expr, entry->resno);
+		TargetEntry *ours = flatCopyTargetEntry(entry);
+		TargetEntry *column = makeTargetEntry((Expr *) var, entry->resno, NULL, false);
+
+		/* documents are found among the child's columns as the aggregation names them */
+		column->expr = (Expr *) copyObject(var);
+		((Var *) column->expr)->varno = OUTER_VAR;
+		calls.wrapping.child_tlist = lappend(calls.wrapping.child_tlist, column);
+		ours->expr = (Expr *) var;
+		tlist = lappend(tlist, ours);
+	}
+	targetlist = (List *) split_aggregates((Node *) plan->targetlist, &calls);
+	qual = (List *) split_aggregates((Node *) plan->qual, &calls);
+	if (!calls.found || calls.wrapping.failed || list_length(calls.wrapping.child_tlist) != calls.ncolumns)
+		return;
+	for (int i = 0; i < list_length(calls.wrapping.calls); i++)
+	{
+		Expr *call = list_nth(calls.wrapping.calls, i);
+
+		tlist = lappend(tlist, makeTargetEntry((Expr *) index_var(call, SCORE_PLACEHOLDER + i),
+											   list_length(tlist) + 1, NULL, true));
+	}
+	plan->targetlist = targetlist;
+	plan->qual = qual;
+	plan->lefttree = make_batch_scan(plan->lefttree, tlist, &calls.wrapping);
+}
+
+/* Whether a node computes its target list from rows of one kind, one by one. */
+static bool
+computes_rows(const Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_SeqScan:
+		case T_SampleScan:
+		case T_IndexScan:
+		case T_BitmapHeapScan:
+		case T_TidScan:
+		case T_TidRangeScan:
+		case T_SubqueryScan:
+		case T_FunctionScan:
+		case T_ValuesScan:
+		case T_CteScan:
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+			return true;
+		case T_Result:
+			return plan->lefttree != NULL;
+		default:
+			return false;
+	}
+}
+
+static Plan *add_batch_scans(Plan *plan, bool all_rows);
+
+static void
+add_to_list(List *plans, bool all_rows)
+{
+	ListCell *cell;
+
+	foreach (cell, plans)
+		lfirst(cell) = add_batch_scans(lfirst(cell), all_rows);
+}
+
+/* all_rows: every row of the plan will be asked for. */
+static Plan *
+add_batch_scans(Plan *plan, bool all_rows)
+{
+	bool below = all_rows;
+
+	if (plan == NULL)
+		return NULL;
+	check_stack_depth();
+	switch (nodeTag(plan))
+	{
+		case T_LockRows:
+		case T_RecursiveUnion:
+		case T_CustomScan:
+		case T_ForeignScan:
+			return plan;
+		case T_Limit:
+			below = false;
+			break;
+		case T_Sort:
+		case T_Hash:
+			below = true;
+			break;
+		case T_Agg:
+			below |= ((Agg *) plan)->aggstrategy == AGG_HASHED || ((Agg *) plan)->aggstrategy == AGG_PLAIN;
+			break;
+		case T_Append:
+			add_to_list(((Append *) plan)->appendplans, all_rows);
+			break;
+		case T_MergeAppend:
+			add_to_list(((MergeAppend *) plan)->mergeplans, all_rows);
+			break;
+		case T_SubqueryScan:
+			((SubqueryScan *) plan)->subplan = add_batch_scans(((SubqueryScan *) plan)->subplan, all_rows);
+			break;
+		default:
+			break;
+	}
+	plan->lefttree = add_batch_scans(plan->lefttree, below);
+	/* a join may stop reading its inner side; a hash it reads whole */
+	plan->righttree = add_batch_scans(plan->righttree, false);
+
+	if (IsA(plan, Agg) && below && plan->lefttree != NULL && plan->lefttree->plan_rows >= MIN_ROWS)
+		wrap_input(plan);
+	if (!all_rows || !computes_rows(plan) || plan->plan_rows < MIN_ROWS ||
+		!has_batchable((Node *) plan->targetlist, NULL))
+		return plan;
+	return wrap_target_list(plan);
+}
+
+static PlannedStmt *
+plan_statement(Query *query, const char *string, int cursor_options, ParamListInfo params)
+{
+	PlannedStmt *statement = previous_planner != NULL ? previous_planner(query, string, cursor_options, params)
+													  : standard_planner(query, string, cursor_options, params);
+
+	if (!maxsim_enable_batch_scan || statement->rowMarks != NIL ||
+		(statement->commandType != CMD_SELECT && statement->commandType != CMD_INSERT))
+		return statement;
+	next_node_id = FIRST_NODE_ID;
+	/* a cursor may be read backward, or not to its end */
+	statement->planTree = add_batch_scans(statement->planTree,
+										  (cursor_options & (CURSOR_OPT_SCROLL | CURSOR_OPT_FAST_PLAN)) == 0);
+	add_to_list(statement->subplans, false);
+	return statement;
+}
+
+void
+batch_scan_install(void)
+{
+	RegisterCustomScanMethods(&batch_scan_methods);
+	previous_planner = planner_hook;
+	planner_hook = plan_statement;
+}

@@ -1,0 +1,324 @@
+/*
+ * batch_scan.c
+ *		The custom scan node that scores maxsim() in batches: see batch_scan.h.
+ *
+ * It takes rows from its child, a window of them, gives their documents to batches, keeps
+ * the rows without the documents, and hands them on with their scores when the batches
+ * have delivered.  Between windows it holds nothing of what others need: no slot of the
+ * scorer's, no epoch of the cache's.
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "batch.h"
+#include "batch_scan.h"
+
+/* Rows of a window.  The first is small, for plans that turn out not to be read to the end. */
+#define FIRST_WINDOW 64
+#define LAST_WINDOW 4096
+/* and bytes of rows that it keeps */
+#define WINDOW_BYTES (4 * 1024 * 1024)
+
+/* One call of maxsim(). */
+typedef struct Call
+{
+	ExprState *expression; /* of the query */
+	int column;            /* of the document, from 0 */
+	DocumentType type;
+	bool own_column; /* the document is for the call alone */
+	bool is_null;    /* the query is */
+	Tokens tokens;
+	bool has_query; /* prepared */
+	PreparedQuery query;
+	Batch *batch;  /* NULL: none open */
+	float *scores; /* of the window, [LAST_WINDOW] */
+	bool *nulls;
+} Call;
+
+typedef struct BatchScanState
+{
+	CustomScanState css;
+	int ncalls;
+	Call calls[BATCH_SCAN_FUNCTIONS];
+	MemoryContext context; /* of the scan: queries */
+	MemoryContext window;  /* of a window: rows and batches */
+	TupleTableSlot *row;   /* a kept row */
+	MinimalTuple *rows;    /* [LAST_WINDOW] */
+	int nrows;
+	int next;
+	int size; /* of the next window */
+	bool at_end;
+	uint64 documents; /* for EXPLAIN */
+	uint64 windows;
+} BatchScanState;
+
+static const CustomExecMethods exec_methods;
+
+static Node *
+create_state(CustomScan *scan)
+{
+	BatchScanState *state = (BatchScanState *) newNode(sizeof(BatchScanState), T_CustomScanState);
+
+	(void) scan;
+	state->css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+static void
+begin(CustomScanState *node, EState *estate, int eflags)
+{
+	BatchScanState *state = (BatchScanState *) node;
+	CustomScan *scan = (CustomScan *) node->ss.ps.plan;
+	ListCell *expression;
+	ListCell *call;
+
+	/* rows are handed on once, forward */
+	outerPlanState(node) = ExecInitNode(outerPlan(scan), estate, eflags & ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK | EXEC_FLAG_REWIND));
+	state->row = ExecInitExtraTupleSlot(estate, ExecGetResultType(outerPlanState(node)), &TTSOpsMinimalTuple);
+	state->context = AllocSetContextCreate(estate->es_query_cxt, "maxsim batch scan", ALLOCSET_DEFAULT_SIZES);
+	state->window = AllocSetContextCreate(state->context, "maxsim batch scan window", ALLOCSET_DEFAULT_SIZES);
+	state->size = FIRST_WINDOW;
+
+	forboth(expression, scan->custom_exprs, call, scan->custom_private)
+	{
+		Call *c = &state->calls[state->ncalls++];
+
+		c->expression = ExecInitExpr(lfirst(expression), &node->ss.ps);
+		c->column = linitial_int(lfirst(call)) - 1;
+		c->type = lsecond_int(lfirst(call));
+		c->own_column = lthird_int(lfirst(call)) != 0;
+	}
+}
+
+/* Computes the queries, which are the same for all rows of a scan. */
+static void
+compute_queries(BatchScanState *state)
+{
+	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+
+	state->rows = palloc(LAST_WINDOW * sizeof(MinimalTuple));
+	for (int i = 0; i < state->ncalls; i++)
+	{
+		Call *call = &state->calls[i];
+		Datum value = ExecEvalExprSwitchContext(call->expression, econtext, &call->is_null);
+
+		call->scores = palloc(LAST_WINDOW * sizeof(float));
+		call->nulls = palloc(LAST_WINDOW * sizeof(bool));
+		if (!call->is_null)
+			call->tokens = tokens_from_multivec((Multivec *) PG_DETOAST_DATUM_COPY(value));
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* A BatchDeliver. */
+static void
+deliver(void *arg, int64 id, float score, bool is_null)
+{
+	Call *call = arg;
+
+	call->scores[id] = score;
+	call->nulls[id] = is_null;
+}
+
+/* Gives the document of row number n to the call's batch. */
+static void
+add_document(BatchScanState *state, Call *call, int n, Datum document, bool is_null)
+{
+	if (call->is_null || is_null)
+	{
+		call->nulls[n] = true;
+		return;
+	}
+	if (!call->has_query)
+	{
+		MemoryContext old = MemoryContextSwitchTo(state->context);
+
+		query_init(&call->query, &call->tokens);
+		call->has_query = true;
+		MemoryContextSwitchTo(old);
+	}
+	if (call->batch == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(state->window);
+
+		call->batch = batch_begin(&call->query, call->type, NULL, deliver, call);
+		MemoryContextSwitchTo(old);
+	}
+	batch_add(call->batch, n, document, false);
+	state->documents++;
+}
+
+/* Keeps a row, without documents that only were for their scores. */
+static MinimalTuple
+keep_row(BatchScanState *state, TupleTableSlot *slot)
+{
+	MemoryContext old = MemoryContextSwitchTo(state->window);
+	bool *nulls = slot->tts_isnull;
+	bool saved[BATCH_SCAN_FUNCTIONS];
+	MinimalTuple row;
+
+	for (int i = 0; i < state->ncalls; i++)
+	{
+		saved[i] = nulls[state->calls[i].column];
+		nulls[state->calls[i].column] |= state->calls[i].own_column;
+	}
+	row = maxsim_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values, nulls);
+	for (int i = state->ncalls; i-- > 0;)
+		nulls[state->calls[i].column] = saved[i];
+	MemoryContextSwitchTo(old);
+	return row;
+}
+
+/* Takes the next rows from the child and has them scored. */
+static void
+read_window(BatchScanState *state)
+{
+	Size bytes = 0;
+
+	state->next = state->nrows = 0;
+	MemoryContextReset(state->window);
+	while (state->nrows < state->size && bytes < WINDOW_BYTES && !state->at_end)
+	{
+		TupleTableSlot *slot = ExecProcNode(outerPlanState(&state->css));
+
+		if (TupIsNull(slot))
+		{
+			state->at_end = true;
+			break;
+		}
+		if (state->rows == NULL)
+			compute_queries(state);
+		slot_getallattrs(slot);
+		for (int i = 0; i < state->ncalls; i++)
+		{
+			Call *call = &state->calls[i];
+
+			add_document(state, call, state->nrows, slot->tts_values[call->column], slot->tts_isnull[call->column]);
+		}
+		state->rows[state->nrows] = keep_row(state, slot);
+		bytes += state->rows[state->nrows++]->t_len;
+		ResetExprContext(state->css.ss.ps.ps_ExprContext);
+	}
+	for (int i = 0; i < state->ncalls; i++)
+	{
+		Batch *batch = state->calls[i].batch;
+
+		state->calls[i].batch = NULL;
+		if (batch != NULL)
+			batch_end(batch);
+	}
+	state->windows += state->nrows > 0;
+	state->size = Min(state->size * 4, LAST_WINDOW);
+}
+
+/* The scan tuple of row number n: the child's columns, then the scores. */
+static void
+fill_scan_tuple(BatchScanState *state, int n)
+{
+	TupleTableSlot *scan = state->css.ss.ss_ScanTupleSlot;
+	int ncolumns = state->row->tts_tupleDescriptor->natts;
+
+	ExecStoreMinimalTuple(state->rows[n], state->row, false);
+	slot_getallattrs(state->row);
+	ExecClearTuple(scan);
+	memcpy(scan->tts_values, state->row->tts_values, ncolumns * sizeof(Datum));
+	memcpy(scan->tts_isnull, state->row->tts_isnull, ncolumns * sizeof(bool));
+	for (int i = 0; i < state->ncalls; i++)
+	{
+		const Call *call = &state->calls[i];
+
+		scan->tts_isnull[ncolumns + i] = call->nulls[n];
+		scan->tts_values[ncolumns + i] = call->nulls[n] ? (Datum) 0 : Float4GetDatum(call->scores[n]);
+	}
+	ExecStoreVirtualTuple(scan);
+}
+
+static TupleTableSlot *
+next_row(CustomScanState *node)
+{
+	BatchScanState *state = (BatchScanState *) node;
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+
+	if (state->next == state->nrows)
+	{
+		if (!state->at_end)
+			read_window(state);
+		if (state->nrows == 0 || state->next == state->nrows)
+			return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
+	}
+	ResetExprContext(econtext);
+	fill_scan_tuple(state, state->next++);
+	if (node->ss.ps.ps_ProjInfo == NULL)
+		return node->ss.ss_ScanTupleSlot;
+	econtext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
+	return ExecProject(node->ss.ps.ps_ProjInfo);
+}
+
+/* Forgets the rows, and the queries, which a rescan may change. */
+static void
+reset(BatchScanState *state)
+{
+	ExecClearTuple(state->row);
+	ExecClearTuple(state->css.ss.ss_ScanTupleSlot);
+	for (int i = 0; i < state->ncalls; i++)
+	{
+		state->calls[i].batch = NULL;
+		state->calls[i].has_query = false;
+	}
+	state->rows = NULL;
+	state->nrows = state->next = 0;
+	state->at_end = false;
+	state->size = FIRST_WINDOW;
+	MemoryContextReset(state->window);
+	MemoryContextResetOnly(state->context);
+}
+
+static void
+rescan(CustomScanState *node)
+{
+	PlanState *child = outerPlanState(node);
+
+	reset((BatchScanState *) node);
+	/* with changed parameters, it has been told, and does it when it is asked for a row */
+	if (child->chgParam == NULL)
+		ExecReScan(child);
+}
+
+static void
+end(CustomScanState *node)
+{
+	BatchScanState *state = (BatchScanState *) node;
+
+	reset(state);
+	ExecEndNode(outerPlanState(node));
+}
+
+static void
+explain(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	BatchScanState *state = (BatchScanState *) node;
+
+	(void) ancestors;
+	if (!es->analyze || !es->costs)
+		return;
+	ExplainPropertyUInteger("Documents", NULL, state->documents, es);
+	ExplainPropertyUInteger("Batch Windows", NULL, state->windows, es);
+}
+
+const CustomScanMethods batch_scan_methods = {"MaxSim", create_state};
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "MaxSim",
+	.BeginCustomScan = begin,
+	.ExecCustomScan = next_row,
+	.EndCustomScan = end,
+	.ReScanCustomScan = rescan,
+	.ExplainCustomScan = explain,
+};
