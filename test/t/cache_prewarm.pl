@@ -152,7 +152,8 @@ sub test_prewarm
 	for my $round (1 .. 3)
 	{
 		($documents, $loaded, $already, $uncached, $too_large, $no_room) = split /\|/, prewarm($node, "'many(id, d)'");
-		cmp_ok($already + $loaded, '<', 64 * 32, "round $round: what is there counts");
+		# a document that was there can go before the end, and counts all the same
+		cmp_ok($already + $loaded, '<', 64 * 36, "round $round: what is there counts");
 		cmp_ok($already, '>', 1000, '... and stays');
 		is($already + $loaded + $no_room, 2500, '... and the rest has no room');
 	}
