@@ -144,6 +144,13 @@ cache_segment_of(uint32 tier, uint64 offset)
 	return offset / cache_shared->tiers[tier].segment_size;
 }
 
+/* Segments that should be free, or soon be. */
+static inline uint32
+cache_low_water(const CacheTier *tier)
+{
+	return Max(2, tier->nsegments / 32);
+}
+
 static inline uint64
 cache_entry_size(const CacheEntry *entry)
 {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cache_internal.h"
+#include "prewarm.h"
 
 int maxsim_host_cache_size = 0;
 char *maxsim_gpu_cache_size = NULL;
@@ -117,6 +118,16 @@ cache_define_settings(void)
 	DefineCustomIntVariable("flash_maxsim.cache_documents",
 							"The most documents that the cache knows; 0 derives it from the sizes.",
 							NULL, &maxsim_cache_documents, 0, 0, 1 << 28, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	/* off: who warms the cache after a restart takes part of the disk's time from others */
+	DefineCustomBoolVariable("flash_maxsim.autoprewarm",
+							 "Whether the documents that the cache had are loaded again after a restart.",
+							 NULL, &maxsim_autoprewarm, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("flash_maxsim.autoprewarm_interval",
+							"How often the documents that the cache has are listed for that; 0: at the server's end only.",
+							NULL, &maxsim_autoprewarm_interval, 300, 0, INT_MAX / 1000, PGC_SIGHUP,
+							GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 bool

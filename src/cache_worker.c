@@ -23,9 +23,12 @@
 
 #include "cache_internal.h"
 #include "engine_gpu.h"
+#include "prewarm.h"
 #include "stats.h"
 
 #define IDLE_MS 1000
+/* while documents of before are loaded */
+#define SOON_MS 100
 /* while segments wait for their last readers */
 #define RETIRED_MS 5
 
@@ -38,13 +41,6 @@ typedef struct Spared
 	uint32 size;
 	CacheAdmission place;
 } Spared;
-
-/* Segments that should be free, or soon be. */
-static uint32
-low_water(const CacheTier *tier)
-{
-	return Max(2, tier->nsegments / 32);
-}
 
 /* Frees what no reader can be at any more; returns how many segments still wait. */
 static uint32
@@ -279,7 +275,7 @@ tend(uint32 number)
 		LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 		pg_atomic_write_u64(&cache_shared->oid, cache_oid_now());
 		waiting = free_retired(tier);
-		few = tier->nfree + waiting < low_water(tier) ||
+		few = tier->nfree + waiting < cache_low_water(tier) ||
 			  (waiting == 0 && few_entries());
 		LWLockRelease(&cache_shared->lock);
 		if (!few || !empty_segment(number))
@@ -292,6 +288,7 @@ forget_latch(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
+	LWLockReleaseAll(); /* an error may have come while it was held */
 	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 	cache_shared->worker = NULL;
 	LWLockRelease(&cache_shared->lock);
@@ -326,6 +323,7 @@ cache_worker_main(Datum arg)
 		proc_exit(0);
 	context = AllocSetContextCreate(TopMemoryContext, "maxsim cache worker", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
+	autoprewarm_begin();
 	before_shmem_exit(forget_latch, 0);
 	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 	cache_shared->worker = MyLatch;
@@ -335,12 +333,16 @@ cache_worker_main(Datum arg)
 	for (;;)
 	{
 		bool waiting = false;
+		long pause;
 
 		for (uint32 tier = 0; tier < CACHE_TIERS; tier++)
 			waiting |= tend(tier);
+		pause = waiting ? RETIRED_MS : IDLE_MS;
+		if (autoprewarm_tick())
+			pause = Min(pause, SOON_MS);
 		MemoryContextReset(context);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 waiting ? RETIRED_MS : IDLE_MS, PG_WAIT_EXTENSION);
+						 pause, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)

@@ -21,6 +21,7 @@
 #include "utils/timestamp.h"
 
 #include "cache.h"
+#include "prewarm.h"
 #include "scorer.h"
 
 ScorerControl *scorer_control = NULL;
@@ -46,7 +47,7 @@ request_shared_memory(void)
 #endif
 	RequestAddinShmemSpace(MAXALIGN(sizeof(ScorerControl)));
 	if (cache_configured())
-		RequestAddinShmemSpace(cache_shared_size());
+		RequestAddinShmemSpace(add_size(cache_shared_size(), progress_shared_size()));
 }
 
 static void
@@ -149,7 +150,10 @@ start_shared_memory(void)
 	}
 	LWLockRelease(AddinShmemInitLock);
 	if (cache_configured())
+	{
 		cache_start();
+		progress_start();
+	}
 }
 
 void
