@@ -177,6 +177,17 @@ COMMENT ON FUNCTION flash_maxsim_rerank(multivec, real[], bigint[], bigint) IS '
 
 -- what computes
 
+-- why a document has its score
+
+CREATE FUNCTION maxsim_matches(query multivec, document multivec, OUT query_token integer, OUT doc_token integer,
+							   OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, multivec) IS 'for each query token, counted from 1, the document token with the largest dot product, of equals the first; the similarities add up to maxsim(); no rows for a document without tokens';
+CREATE FUNCTION maxsim_matches(query multivec, document real[], OUT query_token integer, OUT doc_token integer,
+							   OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, real[]) IS 'maxsim_matches for a document that is an array [tokens][dimension]';
+
 -- the best documents of a group
 
 CREATE TYPE maxsim_hit AS (id text, score real);
