@@ -490,7 +490,12 @@ buffers_add_cached(BatchBuffers *buffers, int64 id, const CacheKey *key)
 	DocumentInfo *info;
 	bool on_device;
 
-	if (!buffers->reading || !cache_lookup(key, &found))
+	if (!buffers->reading)
+		return false;
+	/* rows may come slowly: nothing is kept for what has been scored */
+	if (buffers->current->ndocuments == 0)
+		cache_read_renew();
+	if (!cache_lookup(key, &found))
 		return false;
 	on_device = buffers->use_scorer && found.device_offset != CACHE_NOWHERE;
 	if (!on_device && found.host == NULL)

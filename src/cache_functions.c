@@ -38,7 +38,8 @@ count_relations(void)
 	control.entrysize = sizeof(RelationUse);
 	control.hcxt = CurrentMemoryContext;
 	uses = hash_create("maxsim cache relations", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	for (uint32 number = 0; number < cache_shared->nentries; number++)
+	/* beyond these, none was ever made */
+	for (uint32 number = 0; number < *(volatile uint32 *) &cache_shared->first_unused; number++)
 	{
 		CacheEntry entry;
 		RelationUse *use;
