@@ -16,6 +16,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
@@ -153,6 +154,10 @@ look_at_indexes(Source *source, Relation relation, AttrNumber column)
 		{
 			source->has_index = true;
 
+			/* PostgreSQL has it on a partitioned table only if the id alone is the key of its partitions */
+			if (index->indisunique && index->indnkeyatts == 1 && relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+				source->is_divided_by_id = true;
+
 			/* an old snapshot may show rows that were deleted before the index made ids unique */
 			if (index->indisunique && index->indimmediate && index->indnkeyatts == 1 &&
 				(HeapTupleHeaderXminFrozen(tuple->t_data) ||
@@ -162,6 +167,19 @@ look_at_indexes(Source *source, Relation relation, AttrNumber column)
 		ReleaseSysCache(tuple);
 	}
 	list_free(indexes);
+}
+
+static bool
+has_foreign_partition(Oid relation)
+{
+	List *partitions = find_all_inheritors(relation, NoLock, NULL);
+	ListCell *cell;
+	bool found = false;
+
+	foreach (cell, partitions)
+		found |= get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE;
+	list_free(partitions);
+	return found;
 }
 
 /*
@@ -245,6 +263,7 @@ source_resolve(const char *name, Oid fn_oid)
 
 		look_at_indexes(source, opened, id_number);
 		source->is_plain = is_plain_table(opened);
+		source->has_foreign_parts = kind == RELKIND_PARTITIONED_TABLE && !source->is_divided_by_id && has_foreign_partition(relation);
 		table_close(opened, AccessShareLock);
 	}
 	/* a right to columns does not include system columns */
