@@ -17,11 +17,13 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -169,16 +171,40 @@ look_at_indexes(Source *source, Relation relation, AttrNumber column)
 	list_free(indexes);
 }
 
+/*
+ * Whether rows are on other servers: in foreign partitions, or because Citus distributes
+ * the table.  Then the table here is an empty shell, which shows neither the table's size
+ * nor places of rows, and Citus makes no plan that is kept for any parameters.
+ */
 static bool
-has_foreign_partition(Oid relation)
+is_spread(const Source *source, char kind)
 {
-	List *partitions = find_all_inheritors(relation, NoLock, NULL);
-	ListCell *cell;
+	Oid distributed = get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
 	bool found = false;
 
-	foreach (cell, partitions)
-		found |= get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE;
-	list_free(partitions);
+	/* foreign partitions allow no unique index */
+	if (kind == RELKIND_PARTITIONED_TABLE && !source->is_divided_by_id)
+	{
+		List *partitions = find_all_inheritors(source->relation, NoLock, NULL);
+		ListCell *cell;
+
+		foreach (cell, partitions)
+			found |= get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE;
+		list_free(partitions);
+	}
+	if (!found && OidIsValid(distributed))
+	{
+		Relation table = table_open(distributed, AccessShareLock);
+		Oid index = get_relname_relid("pg_dist_partition_logical_relid_index", PG_CATALOG_NAMESPACE);
+		ScanKeyData key;
+		SysScanDesc scan;
+
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(source->relation));
+		scan = systable_beginscan(table, index, OidIsValid(index), NULL, 1, &key);
+		found = HeapTupleIsValid(systable_getnext(scan));
+		systable_endscan(scan);
+		table_close(table, AccessShareLock);
+	}
 	return found;
 }
 
@@ -262,8 +288,8 @@ source_resolve(const char *name, Oid fn_oid)
 		Relation opened = table_open(relation, AccessShareLock);
 
 		look_at_indexes(source, opened, id_number);
-		source->is_plain = is_plain_table(opened);
-		source->has_foreign_parts = kind == RELKIND_PARTITIONED_TABLE && !source->is_divided_by_id && has_foreign_partition(relation);
+		source->is_spread = is_spread(source, kind);
+		source->is_plain = !source->is_spread && is_plain_table(opened);
 		table_close(opened, AccessShareLock);
 	}
 	/* a right to columns does not include system columns */

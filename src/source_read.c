@@ -369,11 +369,11 @@ read_by_id(RowReceiver *receiver, ArrayType *ids)
 	 * With an index on the id, the plan is the same for any ids, and planning for
 	 * a thousand of them would cost more than it helps.  Without one, the rows are
 	 * scanned, and only a plan that knows the ids looks them up in a hash table, or
-	 * leaves out partitions on other servers.
+	 * leaves out other servers.
 	 */
 	run_query(receiver, select_rows(source, condition), source->ids_type,
 			  PointerGetDatum(ids_for_column(ids, source->id_type)),
-			  source->has_index && !source->has_foreign_parts ? CURSOR_OPT_GENERIC_PLAN : CURSOR_OPT_CUSTOM_PLAN);
+			  source->has_index && !source->is_spread ? CURSOR_OPT_GENERIC_PLAN : CURSOR_OPT_CUSTOM_PLAN);
 	pfree(condition);
 }
 
@@ -527,7 +527,7 @@ source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
 	}
 	if (source->shows_ctid && source->has_unique_index && cache_enabled())
 		ids = read_in_places(&receiver, ids);
-	if (ids != NULL && source->is_divided_by_id)
+	if (ids != NULL && source->is_divided_by_id && !source->is_spread)
 		read_by_partition(&receiver, ids);
 	else if (ids != NULL)
 		read_by_id(&receiver, ids);

@@ -102,3 +102,28 @@ CREATE TABLE d (id bigint, "Id ""x""" integer PRIMARY KEY, wanted multivec(2)) P
 CREATE TABLE d_0 PARTITION OF d DEFAULT;
 INSERT INTO d SELECT 0, id, emb FROM docs;
 SELECT best('d("Id ""x""", wanted)');
+
+-- A table that Citus distributes is an empty shell here, which says nothing of the table.  No
+-- Citus is needed for what is asked of it: it is looked up by id like any other, never read as
+-- a whole, and without system columns.
+CREATE TABLE shell (id bigint PRIMARY KEY, emb multivec(2));
+INSERT INTO shell SELECT * FROM docs;
+ANALYZE shell;
+CREATE FUNCTION ways(OUT whole boolean, OUT by_index boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	before record;
+BEGIN
+	SELECT seq_scan, idx_scan INTO before FROM pg_stat_xact_user_tables WHERE relid = 'shell'::regclass;
+	PERFORM best('shell(id, emb)', ARRAY(SELECT generate_series(1, 30)));
+	SELECT seq_scan > coalesce(before.seq_scan, 0), idx_scan > coalesce(before.idx_scan, 0) INTO whole, by_index FROM pg_stat_xact_user_tables WHERE relid = 'shell'::regclass;
+END $$;
+SET enable_seqscan = off;
+SELECT * FROM ways();
+BEGIN;
+SET LOCAL allow_system_table_mods = on;
+CREATE TABLE pg_catalog.pg_dist_partition AS SELECT relation::regclass AS logicalrelid FROM unnest(ARRAY['shell', 'by_list']) relation;
+SELECT * FROM ways();
+SELECT best('shell(id, emb)'), best('by_list(id, emb)');
+SELECT best('by_range(id, emb)'), partitions_read('by_range(id, emb)', '{1}');
+ROLLBACK;
+RESET enable_seqscan;
