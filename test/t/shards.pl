@@ -151,6 +151,11 @@ foreach my $condition ('', "WHERE id = ANY($some)")
 		is(scalar(() = $plan =~ /Async Foreign Scan/g), 3, "$name: from all at once") or diag $plan;
 	}
 }
+# as docs/shards.md has it
+my ($function) = slurp_file('docs/shards.md') =~ /(CREATE FUNCTION best_docs.*?\n\$\$;)/s;
+$node->safe_psql('coordinator', $function);
+same("SELECT * FROM best_docs($literal, 10)", 'the function of the documentation', "SELECT id, maxsim($literal, embedding) AS score FROM docs ORDER BY score DESC NULLS LAST, id LIMIT 10");
+unlike(plan_of("SELECT * FROM best_docs($literal, 10)"), qr/Remote SQL: SELECT [^(]*embedding/, 'which no document comes for');
 # a server's own plan scores in batches
 my $offset = -s $shards[1]->logfile;
 $node->safe_psql('coordinator', best_of_shards($literal, '', 10));
