@@ -103,6 +103,7 @@ same "ORDER BY maxsim LIMIT" "SELECT id, maxsim($query, embedding) AS score FROM
 same "of ids" "SELECT id, maxsim($query, embedding) AS score FROM DOCS WHERE id = ANY($some) ORDER BY score DESC NULLS LAST, id LIMIT 10"
 same "a condition on the score" "SELECT id FROM DOCS WHERE maxsim($query, embedding) > 3 ORDER BY id"
 same "aggregates" "SELECT max(maxsim($query, embedding)), min(maxsim($query, embedding)), count(maxsim($query, embedding)) FROM DOCS"
+same "maxsim_topk" "SELECT id::bigint, score FROM unnest((SELECT maxsim_topk($query, id, embedding, 10) FROM DOCS))"
 same "an array as a query" "SELECT max(maxsim(($query)::real[], embedding)) FROM DOCS"
 same "maxsim_rerank" "SELECT * FROM maxsim_rerank($query, $some, '$schema.DOCS(id, embedding)', 20)"
 same "maxsim_rerank of few" "SELECT * FROM maxsim_rerank($query, '{5,7,1999}', '$schema.DOCS(id, embedding)')"

@@ -177,6 +177,43 @@ COMMENT ON FUNCTION flash_maxsim_rerank(multivec, real[], bigint[], bigint) IS '
 
 -- what computes
 
+-- why a document has its score
+
+CREATE FUNCTION maxsim_matches(query multivec, document multivec, OUT query_token integer, OUT doc_token integer,
+							   OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, multivec) IS 'for each query token, counted from 1, the document token with the largest dot product, of equals the first; the similarities add up to maxsim(); no rows for a document without tokens';
+CREATE FUNCTION maxsim_matches(query multivec, document real[], OUT query_token integer, OUT doc_token integer,
+							   OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, real[]) IS 'maxsim_matches for a document that is an array [tokens][dimension]';
+
+-- the best documents of a group
+
+CREATE TYPE maxsim_hit AS (id text, score real);
+COMMENT ON TYPE maxsim_hit IS 'a document of maxsim_topk: its id as text, and its score';
+
+CREATE FUNCTION maxsim_topk_add(internal, query multivec, id anyelement, document multivec, k integer) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim_topk_add(internal, multivec, anyelement, multivec, integer) IS 'of maxsim_topk: takes a document';
+CREATE FUNCTION maxsim_topk_combine(internal, internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_combine(internal, internal) IS 'of maxsim_topk: the best of two parts of a group';
+CREATE FUNCTION maxsim_topk_serial(internal) RETURNS bytea
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_serial(internal) IS 'of maxsim_topk: a part of a group, to be sent';
+CREATE FUNCTION maxsim_topk_deserial(bytea, internal) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_deserial(bytea, internal) IS 'of maxsim_topk: a part of a group, received';
+CREATE FUNCTION maxsim_topk_final(internal) RETURNS maxsim_hit[]
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION maxsim_topk_final(internal) IS 'of maxsim_topk: the result';
+
+CREATE AGGREGATE maxsim_topk(query multivec, id anyelement, document multivec, k integer) (
+	SFUNC = maxsim_topk_add, STYPE = internal, FINALFUNC = maxsim_topk_final, COMBINEFUNC = maxsim_topk_combine,
+	SERIALFUNC = maxsim_topk_serial, DESERIALFUNC = maxsim_topk_deserial, PARALLEL = SAFE);
+COMMENT ON AGGREGATE maxsim_topk(multivec, anyelement, multivec, integer) IS 'the k documents with the highest maxsim(query, document), best first, ties by id; documents that are NULL or have no tokens are left out; NULL without rows';
+
 CREATE FUNCTION maxsim_engines(OUT engine text, OUT device text, OUT available boolean, OUT active boolean,
 							   OUT detail text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
@@ -188,3 +225,105 @@ CREATE FUNCTION maxsim_scorer(OUT state text, OUT reason text, OUT pid integer, 
 							  OUT fallbacks_too_large bigint, OUT fallbacks_failed bigint)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION maxsim_scorer() IS 'the scorer process: starting, ready, restarting or unavailable and why; its slots; batches and documents that it scored, and how often the CPU did its work, since the server started';
+
+-- what the cache does and holds: of all databases, so not for everybody
+
+CREATE FUNCTION maxsim_stats(OUT batches bigint, OUT documents bigint, OUT hits_host bigint, OUT hits_gpu bigint,
+							 OUT misses bigint, OUT refetched bigint, OUT bytes_fetched bigint,
+							 OUT bytes_uploaded bigint, OUT bytes_read_by_gpu bigint, OUT admitted_host bigint,
+							 OUT admitted_gpu bigint, OUT evicted bigint, OUT moved bigint,
+							 OUT documents_cpu bigint, OUT documents_scorer bigint,
+							 OUT fallbacks_not_ready bigint, OUT fallbacks_no_slot bigint,
+							 OUT fallbacks_too_large bigint, OUT fallbacks_failed bigint,
+							 OUT fetch_us bigint, OUT wait_us bigint, OUT score_us bigint,
+							 OUT stats_reset timestamptz)
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_stats() IS 'what maxsim_rerank and maxsim_scores did in all databases since stats_reset: counts of documents, bytes, and microseconds (fetch_us, wait_us, score_us); zeros without shared_preload_libraries; the columns of flash_maxsim_stats say what they count';
+REVOKE ALL ON FUNCTION maxsim_stats() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION maxsim_stats() TO pg_monitor, pg_read_all_stats;
+
+CREATE FUNCTION maxsim_stats_reset() RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_stats_reset() IS 'sets the counters of maxsim_stats() to 0; those of maxsim_scorer() and the cache stay as they are';
+REVOKE ALL ON FUNCTION maxsim_stats_reset() FROM PUBLIC;
+
+CREATE VIEW flash_maxsim_stats AS SELECT * FROM maxsim_stats();
+COMMENT ON VIEW flash_maxsim_stats IS 'maxsim_stats(): what maxsim_rerank and maxsim_scores did in all databases since stats_reset';
+COMMENT ON COLUMN flash_maxsim_stats.batches IS 'batches: buffers of documents that were scored together, and documents larger than a buffer';
+COMMENT ON COLUMN flash_maxsim_stats.documents IS 'documents that were to be scored: hits_host + hits_gpu + misses; those without tokens are not counted';
+COMMENT ON COLUMN flash_maxsim_stats.hits_host IS 'documents that were scored from the host tier of the cache';
+COMMENT ON COLUMN flash_maxsim_stats.hits_gpu IS 'documents that were scored from the arena of a GPU';
+COMMENT ON COLUMN flash_maxsim_stats.misses IS 'documents that were fetched from their relation';
+COMMENT ON COLUMN flash_maxsim_stats.refetched IS 'hits that were fetched after all, because the scorer failed';
+COMMENT ON COLUMN flash_maxsim_stats.bytes_fetched IS 'bytes of documents that were fetched from their relations, headers included';
+COMMENT ON COLUMN flash_maxsim_stats.bytes_uploaded IS 'bytes of documents that were copied from the host to the arena of a GPU';
+COMMENT ON COLUMN flash_maxsim_stats.bytes_read_by_gpu IS 'bytes of documents that a GPU scored from the host''s memory, without a copy in its arena';
+COMMENT ON COLUMN flash_maxsim_stats.admitted_host IS 'documents that came into the host tier of the cache';
+COMMENT ON COLUMN flash_maxsim_stats.admitted_gpu IS 'documents that came into the arena of a GPU';
+COMMENT ON COLUMN flash_maxsim_stats.evicted IS 'documents that were dropped from a tier to make room';
+COMMENT ON COLUMN flash_maxsim_stats.moved IS 'documents that were moved within a tier instead, because they had been used';
+COMMENT ON COLUMN flash_maxsim_stats.documents_cpu IS 'documents that the CPU scored, in the backend';
+COMMENT ON COLUMN flash_maxsim_stats.documents_scorer IS 'documents that the scorer scored';
+COMMENT ON COLUMN flash_maxsim_stats.fallbacks_not_ready IS 'statements that the CPU served because the scorer was not ready';
+COMMENT ON COLUMN flash_maxsim_stats.fallbacks_no_slot IS 'statements that the CPU served because no slot was free';
+COMMENT ON COLUMN flash_maxsim_stats.fallbacks_too_large IS 'queries and documents that the CPU served because they exceed a slot';
+COMMENT ON COLUMN flash_maxsim_stats.fallbacks_failed IS 'batches that the CPU scored because the scorer failed';
+COMMENT ON COLUMN flash_maxsim_stats.fetch_us IS 'microseconds that backends spent fetching documents from TOAST relations and decompressing them';
+COMMENT ON COLUMN flash_maxsim_stats.wait_us IS 'microseconds that backends waited for the scorer: for a slot or for scores';
+COMMENT ON COLUMN flash_maxsim_stats.score_us IS 'microseconds that backends spent scoring on the CPU';
+COMMENT ON COLUMN flash_maxsim_stats.stats_reset IS 'when counting began: the last maxsim_stats_reset() or the server''s start; NULL: nothing is counted';
+GRANT SELECT ON flash_maxsim_stats TO pg_monitor, pg_read_all_stats;
+
+CREATE FUNCTION maxsim_cache(OUT database oid, OUT toast_relation oid, OUT documents bigint, OUT host_bytes bigint,
+							 OUT gpu_bytes bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_cache() IS 'what the document cache holds of each TOAST relation of every database: documents, and bytes of them in the host tier and in the arenas of GPUs (a document can be in both)';
+REVOKE ALL ON FUNCTION maxsim_cache() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION maxsim_cache() TO pg_monitor, pg_read_all_stats;
+
+CREATE VIEW flash_maxsim_cache AS
+	SELECT c.database AS datid, d.datname, r.oid::regclass AS relation, c.documents, c.host_bytes, c.gpu_bytes
+	FROM maxsim_cache() c
+	LEFT JOIN pg_database d ON d.oid = c.database
+	LEFT JOIN pg_class r ON d.datname = current_database() AND r.reltoastrelid = c.toast_relation;
+COMMENT ON VIEW flash_maxsim_cache IS 'what the document cache holds of each relation: maxsim_cache() with names';
+COMMENT ON COLUMN flash_maxsim_cache.datid IS 'OID of the database';
+COMMENT ON COLUMN flash_maxsim_cache.datname IS 'its name; NULL: it was dropped';
+COMMENT ON COLUMN flash_maxsim_cache.relation IS 'relation that the documents are stored in; NULL: of another database, or dropped';
+COMMENT ON COLUMN flash_maxsim_cache.documents IS 'documents in the cache';
+COMMENT ON COLUMN flash_maxsim_cache.host_bytes IS 'bytes of them in the host tier';
+COMMENT ON COLUMN flash_maxsim_cache.gpu_bytes IS 'bytes of them in the arenas of GPUs';
+GRANT SELECT ON flash_maxsim_cache TO pg_monitor, pg_read_all_stats;
+
+CREATE FUNCTION maxsim_cache_tiers(OUT tier text, OUT size bigint, OUT used bigint, OUT wasted bigint,
+								   OUT segments integer, OUT free_segments integer, OUT documents bigint,
+								   OUT entries_used bigint, OUT entries_free bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_cache_tiers() IS 'each tier of the document cache, host or gpu with its number: bytes of its arena, bytes that documents take up, bytes that neither they do nor others can before segments are emptied (alignment, ends of segments, documents dropped); segments and how many are free; documents; entries of the directory that all tiers share, used and free';
+REVOKE ALL ON FUNCTION maxsim_cache_tiers() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION maxsim_cache_tiers() TO pg_monitor, pg_read_all_stats;
+
+-- the cache of documents
+
+CREATE FUNCTION maxsim_prewarm(source text DEFAULT NULL, ids bigint[] DEFAULT NULL, tier text DEFAULT 'auto',
+							   progress_interval double precision DEFAULT 0,
+							   OUT documents bigint, OUT loaded bigint, OUT already bigint, OUT uncached bigint,
+							   OUT too_large bigint, OUT no_room bigint, OUT bytes bigint)
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
+COMMENT ON FUNCTION maxsim_prewarm(text, bigint[], text, double precision) IS 'takes documents of source, all or those with these ids, to the cache: tier gpu, host or auto; counts documents read, loaded, already there, never cached (NULL, without tokens, inline, compressed), larger than the cache takes, left out for lack of room; bytes loaded; a notice every progress_interval seconds';
+
+CREATE FUNCTION maxsim_prewarm_progress(OUT pid integer, OUT database oid, OUT source text, OUT documents bigint,
+										OUT loaded bigint, OUT bytes bigint, OUT total bigint,
+										OUT started timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_prewarm_progress() IS 'what flash_maxsim_prewarm_progress shows';
+
+CREATE VIEW flash_maxsim_prewarm_progress AS
+	SELECT p.pid, d.datname AS database, p.source, p.documents, p.loaded, p.bytes, p.total, p.started
+	FROM maxsim_prewarm_progress() p LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.database;
+COMMENT ON VIEW flash_maxsim_prewarm_progress IS 'calls of maxsim_prewarm that go on, in all databases, and autoprewarm: documents read and loaded, bytes, and how many documents there will be, where that is known';
+
+REVOKE ALL ON FUNCTION maxsim_prewarm_progress() FROM PUBLIC;
+REVOKE ALL ON flash_maxsim_prewarm_progress FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION maxsim_prewarm_progress() TO pg_monitor, pg_read_all_stats;
+GRANT SELECT ON flash_maxsim_prewarm_progress TO pg_monitor, pg_read_all_stats;

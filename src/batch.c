@@ -46,8 +46,8 @@ typedef struct Shape
 
 static void *fetch_again(void *arg, const CacheKey *key);
 
-Batch *
-batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg)
+static Batch *
+make_batch(DocumentType type, const char *source)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "maxsim batch", ALLOCSET_DEFAULT_SIZES);
 	Batch *batch = MemoryContextAllocZero(context, sizeof(Batch));
@@ -56,7 +56,24 @@ batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDe
 	batch->source = source;
 	batch->context = context;
 	batch->scratch = AllocSetContextCreate(context, "maxsim batch scratch", ALLOCSET_DEFAULT_SIZES);
-	buffers_init(&batch->buffers, query, context, deliver, arg, fetch_again, batch);
+	return batch;
+}
+
+Batch *
+batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg)
+{
+	Batch *batch = make_batch(type, source);
+
+	buffers_init(&batch->buffers, query, batch->context, deliver, arg, fetch_again, batch);
+	return batch;
+}
+
+Batch *
+batch_begin_load(CacheLoad *load, DocumentType type, const char *source)
+{
+	Batch *batch = make_batch(type, source);
+
+	buffers_init_load(&batch->buffers, load, batch->context);
 	return batch;
 }
 
@@ -74,10 +91,18 @@ document_error_context(void *arg)
 static void
 read_payload(Batch *batch, const Payload *payload, uint32 offset, uint32 length, char *out)
 {
+	Stats *stats = &batch->buffers.stats;
+	instr_time start;
+
+	stats->counts[STATS_BYTES_FETCHED] += length;
 	if (payload->memory != NULL)
 		memcpy(out, payload->memory + offset, length);
 	else
+	{
+		stats_start(&start);
 		toast_fetch(&batch->reader, &payload->pointer, offset, length, out);
+		stats_stop(stats, STATS_FETCH_TIME, start);
+	}
 }
 
 /* The longest header that a document can have. */
@@ -159,7 +184,7 @@ shape_of_document(Batch *batch, const char *header, const Payload *payload)
 		shape = shape_of_multivec(header, payload->size);
 	else
 		shape = shape_of_array(batch, header, payload);
-	if (shape.ntokens > 0)
+	if (shape.ntokens > 0 && batch->buffers.query != NULL)
 		tokens_check_dims(batch->buffers.query->query.dim, shape.dim);
 	return shape;
 }
@@ -184,7 +209,9 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 {
 	const MaxsimEngine *engine = batch->buffers.query->engine;
 	char *slice;
+	Stats *stats = &batch->buffers.stats;
 	MaxsimPrepared *prepared;
+	instr_time start;
 	uint32 tokens_per_slice;
 	uint32 n;
 	Shape shape;
@@ -205,10 +232,16 @@ score_in_slices(Batch *batch, int64 id, const Payload *payload)
 		n = Min(tokens_per_slice, shape.ntokens - token);
 		read_payload(batch, payload, shape.header_size + token * shape.row_size, n * shape.row_size, slice);
 		convert_in_place(batch, slice, (uint64) n * shape.dim, (uint64) token * shape.dim);
+		stats_start(&start);
 		if (engine->fold(prepared, slice, n, query_check_interrupts, NULL) != MAXSIM_OK)
 			elog(ERROR, "engine \"%s\" stopped without being asked to", engine->name);
+		stats_stop(stats, STATS_SCORE_TIME, start);
 		CHECK_FOR_INTERRUPTS();
 	}
+	stats->counts[STATS_BATCHES]++;
+	stats->counts[STATS_DOCUMENTS]++;
+	stats->counts[STATS_MISSES]++;
+	stats->counts[STATS_DOCUMENTS_CPU]++;
 	buffers_deliver(&batch->buffers, id, query_check_score(engine->finish(prepared)), false);
 }
 
@@ -265,7 +298,7 @@ gather(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
 	elements += shape.header_size - header_size; /* a bitmap lies between */
 	convert_in_place(batch, elements, (uint64) shape.ntokens * shape.dim, 0);
 
-	buffers_add(&batch->buffers, id, key, shape.format, elements, shape.ntokens,
+	buffers_add(&batch->buffers, id, key, shape.format, elements, shape.ntokens, shape.dim,
 				elements + (uint64) shape.ntokens * shape.row_size);
 }
 
@@ -275,6 +308,7 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	struct varlena *value = (struct varlena *) DatumGetPointer(document);
 	ErrorContextCallback context = {error_context_stack, document_error_context, batch};
 	MemoryContext old;
+	instr_time start;
 	Payload payload = {0};
 	CacheKey key = {0};
 
@@ -291,13 +325,18 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	if (!toast_is_external(value, &payload.pointer, &payload.size))
 	{
 		if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
+		{
+			stats_start(&start);
 			value = detoast_attr(value);
+			stats_stop(&batch->buffers.stats, STATS_FETCH_TIME, start);
+		}
 		payload.memory = VARDATA_ANY(value);
 		payload.size = VARSIZE_ANY_EXHDR(value);
 	}
 	else if (cache_enabled())
 		key = cache_key(&payload.pointer, batch->type);
-	if (OidIsValid(key.value) && buffers_add_cached(&batch->buffers, id, &key))
+	if (batch->buffers.load != NULL ? !load_wants(batch->buffers.load, &key, payload.size + 2 * BUFFER_ALIGNMENT)
+									: OidIsValid(key.value) && buffers_add_cached(&batch->buffers, id, &key))
 		;
 	else if (payload.size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
 		score_in_slices(batch, id, &payload);

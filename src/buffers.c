@@ -1,6 +1,6 @@
 /*
  * buffers.c
- *		See buffers.h.
+ *		What becomes of the documents in a buffer: see buffers.h.
  *
  * With the scorer there are two buffers, each a slot of the mapping: while one is
  * scored the other is filled.  Without it there is one, of the session's memory.
@@ -9,18 +9,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "utils/memutils.h"
-
 #include "buffers.h"
-
-/* a buffer up to this size stays with the session, which saves its page faults */
-#define KEEP_SIZE (4 * 1024 * 1024)
-
-/*
- * What is gathered into a slot before it is sent: two of these stay in a core's
- * caches while they are filled in turns.  A longer document may use all of the slot.
- */
-#define SLOT_FILL (2 * 1024 * 1024)
 
 /*
  * Multiply-adds below which the CPU is done before the scorer could answer: some
@@ -28,133 +17,14 @@
  */
 #define SCORER_MIN_WORK 5000000
 
-int maxsim_batch_size = MAXSIM_BATCH_SIZE_DEFAULT;
-
-/* The session's buffer; a batch within a batch gets one of its own. */
-static struct
-{
-	char *memory;
-	Size size;
-	BatchBuffers *user;
-} session_buffer;
-
-static void
-release_session_buffer(BatchBuffers *buffers)
-{
-	if (session_buffer.user != buffers)
-		return;
-	session_buffer.user = NULL;
-	if (session_buffer.size > KEEP_SIZE)
-	{
-		pfree(session_buffer.memory);
-		session_buffer.memory = NULL;
-		session_buffer.size = 0;
-	}
-}
-
-static char *
-acquire_session_buffer(BatchBuffers *buffers, Size size)
-{
-	if (session_buffer.user != NULL)
-		return MemoryContextAllocHuge(buffers->context, size);
-	if (session_buffer.size != size)
-	{
-		if (session_buffer.memory != NULL)
-			pfree(session_buffer.memory);
-		session_buffer.memory = NULL;
-		session_buffer.size = 0;
-		session_buffer.memory = MemoryContextAllocHuge(TopMemoryContext, size);
-		session_buffer.size = size;
-	}
-	session_buffer.user = buffers;
-	return session_buffer.memory;
-}
-
-/* Makes a slot's memory a buffer, with the query in front of it. */
-static void
-buffer_in_slot(BatchBuffer *buffer, const MaxsimQuery *query)
-{
-	Size query_size = (Size) query->ntokens * query->dim * sizeof(float);
-	char *data = gpu_data(&buffer->slot);
-
-	memcpy(data, query->tokens, query_size);
-	buffer->memory = (char *) TYPEALIGN(BUFFER_ALIGNMENT, data + query_size);
-	buffer->size = data + scorer_mapping->data_size - buffer->memory - 2 * BUFFER_ALIGNMENT;
-	buffer->fill = Min(buffer->size, SLOT_FILL);
-	buffer->used = 0;
-}
-
-/* Whether the scorer is to be used, and a slot could be had for it. */
-static bool
-take_slot(BatchBuffers *buffers)
-{
-	const MaxsimQuery *query = &buffers->query->query;
-
-	if (!gpu_ready())
-		return false;
-	/* a row of any dimension must fit beside the query */
-	if ((uint64) query->ntokens * query->dim * sizeof(float) > scorer_mapping->data_size / 4)
-	{
-		gpu_count_fallback(FALLBACK_TOO_LARGE);
-		return false;
-	}
-	if (!gpu_acquire(&buffers->pair[0].slot, maxsim_engine == ENGINE_CUDA))
-	{
-		gpu_count_fallback(FALLBACK_NO_SLOT);
-		return false;
-	}
-	buffer_in_slot(&buffers->pair[0], query);
-	return true;
-}
-
-static void
-release(void *arg)
-{
-	BatchBuffers *buffers = arg;
-
-	gpu_release(&buffers->pair[0].slot);
-	gpu_release(&buffers->pair[1].slot);
-	if (buffers->reading)
-		cache_read_end();
-	buffers->reading = false;
-	release_session_buffer(buffers);
-}
-
-void
-buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
-			 BatchDeliver deliver, void *arg, BatchFetch fetch, void *fetch_arg)
-{
-	BatchBuffer *first = &buffers->pair[0];
-
-	memset(buffers, 0, sizeof(*buffers));
-	buffers->query = query;
-	buffers->context = context;
-	buffers->deliver = deliver;
-	buffers->deliver_arg = arg;
-	buffers->fetch = fetch;
-	buffers->fetch_arg = fetch_arg;
-	buffers->current = first;
-	buffers->release.func = release;
-	buffers->release.arg = buffers;
-	MemoryContextRegisterResetCallback(context, &buffers->release);
-
-	buffers->use_scorer = take_slot(buffers);
-	buffers->incarnation = gpu_incarnation();
-	if (cache_enabled())
-	{
-		cache_read_begin();
-		buffers->reading = true;
-	}
-	if (!buffers->use_scorer)
-	{
-		first->size = first->fill = (Size) maxsim_batch_size * 1024;
-		first->memory = acquire_session_buffer(buffers, first->size + 2 * BUFFER_ALIGNMENT);
-	}
-}
-
 void
 buffers_deliver(BatchBuffers *buffers, int64 id, float score, bool is_null)
 {
+	if (buffers->load != NULL)
+	{
+		buffers->load->uncached++; /* NULL, or without tokens */
+		return;
+	}
 	buffers->deliver(buffers->deliver_arg, id, score, is_null);
 }
 
@@ -166,8 +36,11 @@ clear(BatchBuffer *buffer)
 		buffer->lists[format].n = 0;
 	buffer->used = 0;
 	buffer->ndocuments = 0;
+	buffer->ngpu_hits = 0;
 	buffer->needs_device = false;
 	buffer->nadmissions = 0;
+	buffer->bytes_in_host = 0;
+	buffer->bytes_uploaded = 0;
 }
 
 static void
@@ -237,7 +110,7 @@ want_admissions(BatchBuffers *buffers, BatchBuffer *buffer)
  * copy for nothing.
  */
 static void
-admit_to_host(BatchBuffer *buffer)
+admit_to_host(BatchBuffers *buffers, BatchBuffer *buffer)
 {
 	CacheAdmission *admissions = buffer->admissions;
 	uint32 n = 0;
@@ -259,7 +132,18 @@ admit_to_host(BatchBuffer *buffer)
 		if (admissions[k].offset != CACHE_NOWHERE)
 			memcpy(cache_host_address(admissions[k].offset), admissions[k].source, admissions[k].size);
 	}
-	cache_admit(admissions, n);
+	buffers->stats.counts[STATS_ADMITTED_HOST] += cache_admit(admissions, n);
+}
+
+static void
+score(BatchBuffers *buffers, int format, const MaxsimDocument *documents, uint32 n, float *scores)
+{
+	instr_time start;
+
+	stats_start(&start);
+	query_score(buffers->query, format, documents, n, scores);
+	stats_stop(&buffers->stats, STATS_SCORE_TIME, start);
+	buffers->stats.counts[STATS_DOCUMENTS_CPU] += n;
 }
 
 /* Scores a document that only a device has: it is brought again. */
@@ -269,7 +153,8 @@ score_again(BatchBuffers *buffers, int format, const DocumentList *list, uint32 
 	void *elements = buffers->fetch(buffers->fetch_arg, &list->infos[i].key);
 	MaxsimDocument document = {elements, list->documents[i].ntokens};
 
-	query_score(buffers->query, format, &document, 1, &list->scores[i]);
+	score(buffers, format, &document, 1, &list->scores[i]);
+	buffers->stats.counts[STATS_REFETCHED]++;
 	pfree(elements);
 }
 
@@ -284,21 +169,21 @@ score_on_cpu(BatchBuffers *buffers, BatchBuffer *buffer)
 			continue;
 		buffers->id = list->infos[0].id;
 		if (!buffer->needs_device)
-			query_score(buffers->query, format, list->documents, list->n, list->scores);
+			score(buffers, format, list->documents, list->n, list->scores);
 		for (uint32 i = 0; i < list->n && buffer->needs_device; i++)
 		{
 			buffers->id = list->infos[i].id;
 			if (list->documents[i].tokens == NULL)
 				score_again(buffers, format, list, i);
 			else
-				query_score(buffers->query, format, &list->documents[i], 1, &list->scores[i]);
+				score(buffers, format, &list->documents[i], 1, &list->scores[i]);
 		}
 		deliver_list(buffers, list, list->scores);
 	}
 	if (buffers->reading && cache_has(CACHE_HOST))
 	{
 		want_admissions(buffers, buffer);
-		admit_to_host(buffer);
+		admit_to_host(buffers, buffer);
 	}
 	clear(buffer);
 	cache_read_renew();
@@ -340,12 +225,16 @@ static void
 collect(BatchBuffers *buffers, BatchBuffer *buffer)
 {
 	const char *reason = NULL;
+	uint64 *counts = buffers->stats.counts;
+	instr_time start;
 	MaxsimStatus status;
 	const float *scores;
 
 	if (!buffer->slot.in_flight)
 		return;
+	stats_start(&start);
 	status = gpu_wait(&buffer->slot, &reason);
+	stats_stop(&buffers->stats, STATS_WAIT_TIME, start);
 	buffer->slot.in_flight = false;
 	if (status != MAXSIM_OK)
 	{
@@ -354,9 +243,12 @@ collect(BatchBuffers *buffers, BatchBuffer *buffer)
 	}
 	if (buffer->nadmissions > 0)
 	{
-		cache_admit(buffer->admissions, buffer->nadmissions);
-		admit_to_host(buffer);
+		counts[STATS_ADMITTED_GPU] += cache_admit(buffer->admissions, buffer->nadmissions);
+		admit_to_host(buffers, buffer);
 	}
+	counts[STATS_DOCUMENTS_SCORER] += buffer->ndocuments;
+	counts[STATS_BYTES_UPLOADED] += buffer->bytes_uploaded;
+	counts[STATS_BYTES_READ_BY_GPU] += buffer->bytes_in_host - buffer->bytes_uploaded;
 	scores = scorer_scores(buffer->slot.slot);
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
@@ -386,13 +278,14 @@ work_of(const BatchBuffers *buffers, const BatchBuffer *buffer)
 
 /* Lists in the slot's table what is to be scored, and where it is. */
 static void
-fill_table(const BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
+fill_table(const MaxsimQuery *query, BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
 {
 	ScorerDocument *table = scorer_documents(buffer->slot.slot);
 
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
 		const DocumentList *list = &buffer->lists[format];
+		uint64 row_size = query->dim * maxsim_element_size(format);
 
 		counts[format] = list->n;
 		for (uint32 i = 0; i < list->n; i++, table++)
@@ -405,6 +298,8 @@ fill_table(const BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
 			table->ntokens = list->documents[i].ntokens;
 			table->copy_to = SCORER_NO_COPY;
 			table->copy_device = SCORER_IN_MAPPING;
+			if (!on_device)
+				buffer->bytes_in_host += table->ntokens * row_size;
 		}
 	}
 }
@@ -459,6 +354,7 @@ admit_to_device(BatchBuffers *buffers, BatchBuffer *buffer)
 				continue;
 			table->copy_to = admission->offset;
 			table->copy_device = device;
+			buffer->bytes_uploaded += admission->size;
 		}
 	}
 }
@@ -476,13 +372,13 @@ send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
 		score_after_failure(buffers, buffer, MAXSIM_DEVICE_LOST, "scorer was restarted");
 		return;
 	}
-	fill_table(buffer, counts);
+	fill_table(&buffers->query->query, buffer, counts);
 	admit_to_device(buffers, buffer);
 	atomic_store(&buffer->slot.slot->reader_epoch, cache_epoch());
 	gpu_submit(&buffer->slot, &buffers->query->query, counts, work);
 
 	if (other->slot.slot == NULL && gpu_acquire(&other->slot, false))
-		buffer_in_slot(other, &buffers->query->query);
+		buffers_use_slot(other, &buffers->query->query);
 	if (other->slot.slot == NULL)
 		collect(buffers, buffer); /* one has to do */
 	else
@@ -498,13 +394,36 @@ void
 buffers_flush(BatchBuffers *buffers)
 {
 	BatchBuffer *buffer = buffers->current;
-	uint64 work = work_of(buffers, buffer);
+	uint64 work;
 
+	if (buffers->load != NULL)
+	{
+		/* no longer than that: a source may be read for hours */
+		cache_read_begin();
+		buffers->reading = true;
+		load_run(buffers->load, &buffer->slot);
+		buffers->reading = false;
+		cache_read_end();
+		clear(buffer);
+		return;
+	}
+	work = work_of(buffers, buffer);
+	buffers->stats.counts[STATS_BATCHES] += buffer->ndocuments > 0;
+	buffers->stats.counts[STATS_DOCUMENTS] += buffer->ndocuments;
 	if (buffer->ndocuments > 0 && buffers->use_scorer &&
 		(maxsim_engine == ENGINE_CUDA || work >= SCORER_MIN_WORK || buffer->needs_device))
 		send_to_scorer(buffers, buffer, work);
 	else
+	{
+		if (!buffer->needs_device)
+		{
+			/* then the host tier has what was found on a device, and it is used */
+			buffers->stats.counts[STATS_HITS_HOST] += buffer->ngpu_hits;
+			buffers->stats.counts[STATS_HITS_GPU] -= buffer->ngpu_hits;
+		}
 		score_on_cpu(buffers, buffer);
+	}
+	stats_flush(&buffers->stats);
 }
 
 /* Room for one more document on a list. */
@@ -543,13 +462,22 @@ add_document(BatchBuffers *buffers, MaxsimFormat format, const void *elements, u
 
 void
 buffers_add(BatchBuffers *buffers, int64 id, const CacheKey *key, MaxsimFormat format,
-			const char *elements, uint32 ntokens, const char *end)
+			const char *elements, uint32 ntokens, uint32 dim, const char *end)
 {
-	DocumentInfo *info = add_document(buffers, format, elements, ntokens);
+	if (buffers->load != NULL)
+	{
+		load_add(buffers->load, key, format, elements, ntokens, dim);
+		buffers->current->ndocuments++;
+	}
+	else
+	{
+		DocumentInfo *info = add_document(buffers, format, elements, ntokens);
 
-	info->id = id;
-	info->key = *key;
-	info->place = IN_BUFFER;
+		info->id = id;
+		info->key = *key;
+		info->place = IN_BUFFER;
+		buffers->stats.counts[STATS_MISSES]++;
+	}
 	buffers->current->used = end - buffers->current->memory;
 	if (buffers->current->ndocuments == BUFFER_MAX_DOCUMENTS)
 		buffers_flush(buffers);
@@ -573,6 +501,8 @@ buffers_add_cached(BatchBuffers *buffers, int64 id, const CacheKey *key)
 	info->id = id;
 	info->key = *key;
 	info->place = on_device ? IN_DEVICE_CACHE : IN_HOST_CACHE;
+	buffers->current->ngpu_hits += on_device;
+	buffers->stats.counts[on_device ? STATS_HITS_GPU : STATS_HITS_HOST]++;
 	info->device = found.device;
 	info->device_offset = found.device_offset;
 	buffers->current->needs_device |= found.host == NULL;

@@ -94,7 +94,8 @@ extern int maxsim_cache_documents;
  *					too large, and all while no segment is free; nobody waits.  Between
  *					begin and end.
  * cache_admit		Enters documents whose elements have been written where there was
- *					room.  Those that another backend has entered meanwhile are dropped.
+ *					room, and says how many.  Those that another backend has entered
+ *					meanwhile are dropped.
  * cache_host_address	Of an offset in the host arena.
  *
  * cache_put_place, cache_get_place
@@ -111,7 +112,7 @@ extern uint64 cache_epoch(void);
 extern bool cache_lookup(const CacheKey *key, CachedDocument *document);
 extern bool cache_seen_before(const CacheKey *key);
 extern void cache_reserve(uint32 tier, CacheAdmission *admissions, uint32 n);
-extern void cache_admit(const CacheAdmission *admissions, uint32 n);
+extern uint32 cache_admit(const CacheAdmission *admissions, uint32 n);
 extern char *cache_host_address(uint64 offset);
 extern void cache_put_place(Oid relation, int64 id, uint64 place);
 extern bool cache_get_place(Oid relation, int64 id, uint64 *place);
@@ -119,14 +120,16 @@ extern bool cache_get_place(Oid relation, int64 id, uint64 *place);
 /*
  * For the library's start: cache_define_settings; cache_configured, whether they ask for
  * a cache; cache_scorer_argument, what the scorer is told of them; cache_shared_size,
- * bytes of PostgreSQL's shared memory; cache_host_bytes, of the mapping; cache_start,
- * in the shared memory hook; cache_register_worker.
+ * bytes of PostgreSQL's shared memory; cache_host_bytes, of the mapping;
+ * cache_available_memory, that the machine could give now, or 0 where that is not known;
+ * cache_start, in the shared memory hook; cache_register_worker.
  */
 extern void cache_define_settings(void);
 extern bool cache_configured(void);
 extern const char *cache_scorer_argument(void);
 extern Size cache_shared_size(void);
 extern uint64 cache_host_bytes(void);
+extern uint64 cache_available_memory(void);
 extern void cache_start(void);
 extern void cache_register_worker(void);
 

@@ -99,14 +99,13 @@ typedef struct CacheShared
 	pg_atomic_uint64 epoch;
 	pg_atomic_uint64 oid; /* the object id counter when last looked at, with its wraps above 32 bits */
 	uint32 nentries;
-	uint32 mask; /* of buckets and seen */
-	uint32 free_entry;
-	uint32 nfree_entries;
+	uint32 mask;          /* of buckets and seen */
+	uint32 free_entry;    /* one that was used before, or CACHE_NONE */
+	uint32 first_unused;  /* and all after it */
+	uint32 nfree_entries; /* both kinds */
 	uint32 nreaders;
 	uint64 sequence;
-	Latch *worker;              /* NULL: none */
-	pg_atomic_uint64 evictions; /* documents */
-	pg_atomic_uint64 moved;     /* documents spared by being moved */
+	Latch *worker; /* NULL: none */
 	CacheTier tiers[CACHE_TIERS];
 } CacheShared;
 
@@ -145,11 +144,34 @@ cache_segment_of(uint32 tier, uint64 offset)
 	return offset / cache_shared->tiers[tier].segment_size;
 }
 
+/* Segments that should be free, or soon be. */
+static inline uint32
+cache_low_water(const CacheTier *tier)
+{
+	return Max(2, tier->nsegments / 32);
+}
+
 static inline uint64
 cache_entry_size(const CacheEntry *entry)
 {
 	return (uint64) entry->ntokens * entry->dim * maxsim_element_size(entry->format);
 }
+
+/* Copies an entry, without the lock; false: it is being written. */
+static inline bool
+cache_read_entry(uint32 number, CacheEntry *copy)
+{
+	const volatile CacheEntry *entry = &cache_entries[number];
+	uint32 version = entry->version;
+
+	pg_read_barrier();
+	memcpy(copy, &cache_entries[number], sizeof(CacheEntry));
+	pg_read_barrier();
+	return version % 2 == 0 && entry->version == version;
+}
+
+/* Whether an entry's value id may have been given to other bytes. */
+extern bool cache_outdated(const CacheEntry *entry);
 
 /* cache_arena.c */
 extern bool cache_reserve_locked(uint32 tier, uint32 size, SegmentKind kind, bool last, CacheAdmission *place);

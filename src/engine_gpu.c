@@ -22,6 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "engine_gpu.h"
+#include "stats.h"
 
 /*
  * A scorer that takes longer for one batch is taken for hung: the limit, and the
@@ -54,6 +55,7 @@ gpu_count_fallback(ScorerFallback reason)
 {
 	if (scorer_control != NULL)
 		pg_atomic_fetch_add_u64(&scorer_control->fallbacks[reason], 1);
+	stats_add(STATS_FALLBACKS + reason, 1);
 }
 
 static void
@@ -152,37 +154,42 @@ is_connected(void)
 }
 
 bool
-gpu_ready(void)
+gpu_connect(char *reason)
 {
-	char reason[MAXSIM_MESSAGE_SIZE];
 	ScorerState state = SCORER_UNAVAILABLE;
 
-	if (maxsim_engine == ENGINE_CPU)
-		return false;
 	if (scorer_control == NULL)
-		strlcpy(reason, scorer_absence(), sizeof(reason));
+		strlcpy(reason, scorer_absence(), MAXSIM_MESSAGE_SIZE);
 	else
 	{
 		SpinLockAcquire(&scorer_control->mutex);
 		state = scorer_control->state;
-		strlcpy(reason, scorer_control->reason, sizeof(reason));
+		strlcpy(reason, scorer_control->reason, MAXSIM_MESSAGE_SIZE);
 		SpinLockRelease(&scorer_control->mutex);
 	}
-	if (state == SCORER_READY)
-	{
-		if (scorer_socket >= 0 && (scorer_incarnation != pg_atomic_read_u32(&scorer_control->incarnation) ||
-								   !is_connected()))
-			disconnect();
-		if (scorer_socket >= 0 || connect_to_scorer(reason, sizeof(reason)))
-			return true;
-	}
+	if (state != SCORER_READY)
+		return false;
+	if (scorer_socket >= 0 && (scorer_incarnation != pg_atomic_read_u32(&scorer_control->incarnation) ||
+							   !is_connected()))
+		disconnect();
+	return scorer_socket >= 0 || connect_to_scorer(reason, MAXSIM_MESSAGE_SIZE);
+}
 
+bool
+gpu_ready(void)
+{
+	char reason[MAXSIM_MESSAGE_SIZE];
+
+	if (maxsim_engine == ENGINE_CPU)
+		return false;
+	if (gpu_connect(reason))
+		return true;
 	if (maxsim_engine == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("engine \"cuda\" is not available: %s", reason),
 				 errhint("With flash_maxsim.engine = auto the CPU scores meanwhile.")));
-	if (scorer_control != NULL)
+	if (scorer_control != NULL && maxsim_scorer_engine != SCORER_ENGINE_OFF)
 		gpu_count_fallback(FALLBACK_NOT_READY);
 	return false;
 }
@@ -397,7 +404,8 @@ gpu_wait(GpuSlot *slot, const char **reason)
 	drain();
 	slot->slot->message[MAXSIM_MESSAGE_SIZE - 1] = '\0';
 	*reason = slot->slot->message;
-	if (slot->slot->status == MAXSIM_OK)
+	/* without a query it only copied */
+	if (slot->slot->status == MAXSIM_OK && slot->slot->query_ntokens > 0)
 	{
 		pg_atomic_fetch_add_u64(&scorer_control->batches, 1);
 		for (int format = 0; format < MAXSIM_NFORMATS; format++)

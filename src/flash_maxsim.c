@@ -12,6 +12,7 @@
 #include "scorer.h"
 #include "source.h"
 #include "../scorer/device_list.h"
+#include "stats.h"
 
 MAXSIM_MODULE_MAGIC("flash_maxsim", "0.1.0");
 
@@ -138,6 +139,7 @@ _PG_init(void)
 		define_scorer_settings();
 		cache_define_settings();
 		scorer_preload();
+		stats_preload();
 	}
 
 	MarkGUCPrefixReserved("flash_maxsim");

@@ -126,7 +126,7 @@ my \$greeting = pack('L L Q L L a160', 0x534d584d, 99, 0, 0, 0, 'scorer speaks p
 unlink 'pg_stat_tmp/flash_maxsim.sock';
 my \$listener = IO::Socket::UNIX->new(Type => SOCK_SEQPACKET, Local => 'pg_stat_tmp/flash_maxsim.sock', Listen => 9) or exit 1;
 open(my \$status, '>&=', 4);
-syswrite \$status, pack('L L L a16 a1024 a160 x0', 1, 0, 1, 'perl', 'fake', '');
+syswrite \$status, pack('L L L a16 a1024 x4 a128 a160 a160', 1, 0, 1, 'perl', 'fake', '', '', '');
 while (my \$client = \$listener->accept)
 {
 	recv \$client, my \$hello, 1000, 0;

@@ -156,6 +156,22 @@ my ($function) = slurp_file('docs/shards.md') =~ /(CREATE FUNCTION best_docs.*?\
 $node->safe_psql('coordinator', $function);
 same("SELECT * FROM best_docs($literal, 10)", 'the function of the documentation', "SELECT id, maxsim($literal, embedding) AS score FROM docs ORDER BY score DESC NULLS LAST, id LIMIT 10");
 unlike(plan_of("SELECT * FROM best_docs($literal, 10)"), qr/Remote SQL: SELECT [^(]*embedding/, 'which no document comes for');
+# with an aggregate that returns the best
+my $topk = 'WITH best AS MATERIALIZED (' . join(' UNION ALL ', map { "SELECT maxsim_topk($literal, id, embedding, 10) AS hits FROM docs_$_" } 1 .. 3) .
+  ') SELECT id::bigint, score FROM best, unnest(hits) ORDER BY score DESC, id::bigint LIMIT 10';
+same($topk, 'maxsim_topk of each server', "SELECT id, maxsim($literal, embedding) AS score FROM docs ORDER BY score DESC NULLS LAST, id LIMIT 10");
+# whose result is an array: not all versions count the array of a type to the extension
+$node->safe_psql(
+	'coordinator', q{
+	DO $$ BEGIN
+		IF NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass AND objid = 'maxsim_hit[]'::regtype AND refclassid = 'pg_extension'::regclass) THEN
+			ALTER EXTENSION flash_maxsim ADD TYPE maxsim_hit[];
+		END IF;
+	END $$});
+same($topk, 'maxsim_topk on each server', "SELECT id, maxsim($literal, embedding) AS score FROM docs ORDER BY score DESC NULLS LAST, id LIMIT 10");
+@remote = plan_of($topk) =~ /Remote SQL: (.*)/g;
+is(scalar(grep { /^SELECT public\.maxsim_topk\(.*, id, embedding, 10\) FROM public\.docs$/ } @remote), 3, 'is computed there') or diag plan_of($topk);
+same("SELECT id::bigint, score FROM unnest((SELECT maxsim_topk($literal, id, embedding, 10) FROM docs))", 'maxsim_topk of all');
 # a server's own plan scores in batches
 my $offset = -s $shards[1]->logfile;
 $node->safe_psql('coordinator', best_of_shards($literal, '', 10));
