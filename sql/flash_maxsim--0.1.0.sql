@@ -194,7 +194,7 @@ CREATE TYPE maxsim_hit AS (id text, score real);
 COMMENT ON TYPE maxsim_hit IS 'a document of maxsim_topk: its id as text, and its score';
 
 CREATE FUNCTION maxsim_topk_add(internal, query multivec, id anyelement, document multivec, k integer) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 5000;
 COMMENT ON FUNCTION maxsim_topk_add(internal, multivec, anyelement, multivec, integer) IS 'of maxsim_topk: takes a document';
 CREATE FUNCTION maxsim_topk_combine(internal, internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;

@@ -16,11 +16,14 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -153,6 +156,10 @@ look_at_indexes(Source *source, Relation relation, AttrNumber column)
 		{
 			source->has_index = true;
 
+			/* PostgreSQL has it on a partitioned table only if the id alone is the key of its partitions */
+			if (index->indisunique && index->indnkeyatts == 1 && relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+				source->is_divided_by_id = true;
+
 			/* an old snapshot may show rows that were deleted before the index made ids unique */
 			if (index->indisunique && index->indimmediate && index->indnkeyatts == 1 &&
 				(HeapTupleHeaderXminFrozen(tuple->t_data) ||
@@ -162,6 +169,43 @@ look_at_indexes(Source *source, Relation relation, AttrNumber column)
 		ReleaseSysCache(tuple);
 	}
 	list_free(indexes);
+}
+
+/*
+ * Whether rows are on other servers: in foreign partitions, or because Citus distributes
+ * the table.  Then the table here is an empty shell, which shows neither the table's size
+ * nor places of rows, and Citus makes no plan that is kept for any parameters.
+ */
+static bool
+is_spread(const Source *source, char kind)
+{
+	Oid distributed = get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
+	bool found = false;
+
+	/* foreign partitions allow no unique index */
+	if (kind == RELKIND_PARTITIONED_TABLE && !source->is_divided_by_id)
+	{
+		List *partitions = find_all_inheritors(source->relation, NoLock, NULL);
+		ListCell *cell;
+
+		foreach (cell, partitions)
+			found |= get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE;
+		list_free(partitions);
+	}
+	if (!found && OidIsValid(distributed))
+	{
+		Relation table = table_open(distributed, AccessShareLock);
+		Oid index = get_relname_relid("pg_dist_partition_logical_relid_index", PG_CATALOG_NAMESPACE);
+		ScanKeyData key;
+		SysScanDesc scan;
+
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(source->relation));
+		scan = systable_beginscan(table, index, OidIsValid(index), NULL, 1, &key);
+		found = HeapTupleIsValid(systable_getnext(scan));
+		systable_endscan(scan);
+		table_close(table, AccessShareLock);
+	}
+	return found;
 }
 
 /*
@@ -244,7 +288,8 @@ source_resolve(const char *name, Oid fn_oid)
 		Relation opened = table_open(relation, AccessShareLock);
 
 		look_at_indexes(source, opened, id_number);
-		source->is_plain = is_plain_table(opened);
+		source->is_spread = is_spread(source, kind);
+		source->is_plain = !source->is_spread && is_plain_table(opened);
 		table_close(opened, AccessShareLock);
 	}
 	/* a right to columns does not include system columns */

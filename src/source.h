@@ -32,6 +32,8 @@ typedef struct Source
 	const char *document_column;
 	bool has_index;        /* that finds rows by id */
 	bool has_unique_index; /* no snapshot of ours shows two rows of an id */
+	bool is_divided_by_id; /* an id says in which one of its partitions its row is */
+	bool is_spread;        /* over other servers, some of which a plan that knows the ids leaves out */
 	bool is_plain;         /* reading all of it and choosing gives the same rows */
 	bool shows_ctid;       /* and its rows' places may be read */
 } Source;

@@ -7,7 +7,8 @@
  * a query of the caller's; a receiver of our own takes each row's document without
  * detoasting it.
  *
- * There are three ways.  By id, as the caller would.  By place: the cache remembers
+ * There are three ways.  By id, as the caller would, in a partitioned table one by one
+ * where that spares its partitions.  By place: the cache remembers
  * where a row with an id was last seen, and a row that is visible there and has the id
  * is the row, where a unique index says that there is no other; what is not found so is
  * looked up by id.  That saves descending an index, and all sessions meet at its root.
@@ -262,15 +263,20 @@ receiver_shutdown(DestReceiver *self)
 	(void) self;
 }
 
-/* Runs a query of the source's rows with a condition, whose argument is an array. */
-static void
-run_query(RowReceiver *receiver, const char *condition, Oid argument_type, Datum argument, int cursor_options)
+/* A query of the source's rows, of all that meet a condition. */
+static char *
+select_rows(const Source *source, const char *condition)
 {
-	const Source *source = receiver->source;
+	return psprintf("SELECT %s, %s%s FROM %s%s", source->id_column, source->document_column,
+					source->shows_ctid ? ", ctid" : "", source->relation_name, condition);
+}
+
+/* Runs such a query, whose argument is an array, and frees its text. */
+static void
+run_query(RowReceiver *receiver, char *sql, Oid argument_type, Datum argument, int cursor_options)
+{
 	ParamListInfo params = makeParamList(1);
 	SPIExecuteOptions options = {0};
-	char *sql = psprintf("SELECT %s, %s%s FROM %s%s", source->id_column, source->document_column,
-						 source->shows_ctid ? ", ctid" : "", source->relation_name, condition);
 	SPIPlanPtr plan;
 	int result;
 
@@ -298,6 +304,22 @@ run_query(RowReceiver *receiver, const char *condition, Oid argument_type, Datum
 		elog(ERROR, "could not execute \"%s\": %s", sql, SPI_result_code_string(result));
 	SPI_finish();
 	pfree(sql);
+}
+
+/* An array of n elements of a type of fixed length, to be filled. */
+static ArrayType *
+make_array(Oid type, int n, Size element_size)
+{
+	Size size = ARR_OVERHEAD_NONULLS(1) + n * element_size;
+	ArrayType *array = palloc_extended(size, MCXT_ALLOC_HUGE);
+
+	SET_VARSIZE(array, size);
+	array->ndim = 1;
+	array->dataoffset = 0;
+	array->elemtype = type;
+	*ARR_DIMS(array) = n;
+	*ARR_LBOUND(array) = 1;
+	return array;
 }
 
 /*
@@ -346,11 +368,43 @@ read_by_id(RowReceiver *receiver, ArrayType *ids)
 	/*
 	 * With an index on the id, the plan is the same for any ids, and planning for
 	 * a thousand of them would cost more than it helps.  Without one, the rows are
-	 * scanned, and only a plan that knows the ids looks them up in a hash table.
+	 * scanned, and only a plan that knows the ids looks them up in a hash table, or
+	 * leaves out other servers.
 	 */
-	run_query(receiver, condition, source->ids_type, PointerGetDatum(ids_for_column(ids, source->id_type)),
-			  source->has_index ? CURSOR_OPT_GENERIC_PLAN : CURSOR_OPT_CUSTOM_PLAN);
+	run_query(receiver, select_rows(source, condition), source->ids_type,
+			  PointerGetDatum(ids_for_column(ids, source->id_type)),
+			  source->has_index && !source->is_spread ? CURSOR_OPT_GENERIC_PLAN : CURSOR_OPT_CUSTOM_PLAN);
 	pfree(condition);
+}
+
+/*
+ * Where an id says in which partition its row is, each is looked up by itself, in that
+ * one: a list would be looked up in every partition, as a whole.  OFFSET 0 keeps the
+ * planner from another kind of join, which it would choose for fewer ids than come.
+ */
+static void
+read_by_partition(RowReceiver *receiver, ArrayType *ids)
+{
+	const Source *source = receiver->source;
+	int n = ArrayGetNItems(ARR_NDIM(ids), ARR_DIMS(ids));
+	ArrayType *sorted = make_array(INT8OID, n, sizeof(int64));
+	int64 *list = (int64 *) ARR_DATA_PTR(sorted);
+	int kept = 0;
+
+	memcpy(list, ARR_DATA_PTR(ids), n * sizeof(int64));
+	sort_ids(list, n);
+	for (int i = 0; i < n; i++)
+	{
+		if (kept == 0 || list[i] != list[kept - 1])
+			list[kept++] = list[i];
+	}
+	*ARR_DIMS(sorted) = kept;
+	SET_VARSIZE(sorted, ARR_OVERHEAD_NONULLS(1) + kept * sizeof(int64));
+	run_query(receiver,
+			  psprintf("SELECT found.* FROM pg_catalog.unnest($1) AS wanted (id), LATERAL "
+					   "(SELECT d.%s, d.%s FROM %s AS d WHERE d.%s OPERATOR(pg_catalog.=) wanted.id OFFSET 0) AS found",
+					   source->id_column, source->document_column, source->relation_name, source->id_column),
+			  source->ids_type, PointerGetDatum(ids_for_column(sorted, source->id_type)), CURSOR_OPT_GENERIC_PLAN);
 }
 
 /* Whether the table has not many more rows and pages than there are ids. */
@@ -398,24 +452,8 @@ read_and_choose(RowReceiver *receiver, const int64 *ids, int n)
 		wanted.ids = sorted;
 	}
 	receiver->wanted = &wanted;
-	run_query(receiver, "", InvalidOid, (Datum) 0, CURSOR_OPT_GENERIC_PLAN);
+	run_query(receiver, select_rows(receiver->source, ""), InvalidOid, (Datum) 0, CURSOR_OPT_GENERIC_PLAN);
 	receiver->wanted = NULL;
-}
-
-/* An array of n elements of a type of fixed length, to be filled. */
-static ArrayType *
-make_array(Oid type, int n, Size element_size)
-{
-	Size size = ARR_OVERHEAD_NONULLS(1) + n * element_size;
-	ArrayType *array = palloc_extended(size, MCXT_ALLOC_HUGE);
-
-	SET_VARSIZE(array, size);
-	array->ndim = 1;
-	array->dataoffset = 0;
-	array->elemtype = type;
-	*ARR_DIMS(array) = n;
-	*ARR_LBOUND(array) = 1;
-	return array;
 }
 
 /*
@@ -459,7 +497,8 @@ read_in_places(RowReceiver *receiver, ArrayType *ids)
 		ItemPointerSet((ItemPointerData *) ARR_DATA_PTR(tids) + i, places[i].tid >> 16, places[i].tid & 0xffff);
 	receiver->places = places;
 	receiver->nplaces = nplaces;
-	run_query(receiver, " WHERE ctid OPERATOR(pg_catalog.=) ANY ($1)", get_array_type(TIDOID), PointerGetDatum(tids), CURSOR_OPT_GENERIC_PLAN);
+	run_query(receiver, select_rows(receiver->source, " WHERE ctid OPERATOR(pg_catalog.=) ANY ($1)"), get_array_type(TIDOID),
+			  PointerGetDatum(tids), CURSOR_OPT_GENERIC_PLAN);
 	receiver->places = NULL;
 
 	for (int i = 0; i < nplaces; i++)
@@ -488,7 +527,9 @@ source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg)
 	}
 	if (source->shows_ctid && source->has_unique_index && cache_enabled())
 		ids = read_in_places(&receiver, ids);
-	if (ids != NULL)
+	if (ids != NULL && source->is_divided_by_id && !source->is_spread)
+		read_by_partition(&receiver, ids);
+	else if (ids != NULL)
 		read_by_id(&receiver, ids);
 }
 
@@ -497,5 +538,5 @@ source_read_all(const Source *source, SourceRow row, void *arg)
 {
 	RowReceiver receiver = {{receiver_row, receiver_startup, receiver_shutdown, receiver_shutdown, DestTuplestore}, source, row, arg, NULL, NULL, 0, 0};
 
-	run_query(&receiver, "", InvalidOid, (Datum) 0, CURSOR_OPT_GENERIC_PLAN);
+	run_query(&receiver, select_rows(source, ""), InvalidOid, (Datum) 0, CURSOR_OPT_GENERIC_PLAN);
 }

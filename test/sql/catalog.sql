@@ -11,9 +11,33 @@ SELECT object FROM objects WHERE obj_description(objid, classid::regclass::text)
 SELECT obj_description(oid, 'pg_extension') FROM pg_extension WHERE extname = 'flash_maxsim';
 SELECT object FROM objects WHERE classid <> 'pg_cast'::regclass ORDER BY object COLLATE "C";
 
--- what may run in parallel, what is constant, what NULL does, and what is a security definer (nothing)
-SELECT provolatile, proparallel, proisstrict, prosecdef, array_agg(DISTINCT proname ORDER BY proname) AS functions
-FROM objects JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4;
+-- What is constant, what NULL does, what may run in parallel workers (what reads a source may
+-- not: it can be a temporary table), what it costs and how many rows are expected.  Nothing is
+-- a security definer, and nothing leakproof, since errors tell of arguments.
+SELECT objid::regprocedure AS function, provolatile, proisstrict, proparallel, procost, prorows, prosupport, prosecdef OR proleakproof AS privileged
+FROM objects JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid ORDER BY objid::regprocedure::text COLLATE "C";
+-- constant under every setting that PostgreSQL's own conversions look at
+CREATE FUNCTION conversions() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+BEGIN
+	EXECUTE 'SELECT concat_ws('' '', $1::multivec, $2::multivec(2, f16), $3::real[]::multivec, $4::numeric[]::multivec, $5::double precision[]::multivec(1, bf16),
+			multivec(decode($6, ''hex''), 1), encode(multivec_send($1::multivec), ''hex''), array_dims($7::multivec::real[]))'
+		INTO result USING '[[0.1,-3.4028235e38],[1e-45,16777217]]', '[[0.1,65504]]', '{{0.1,1e-7}}', '{{0.1,123456789012}}', '{{0.1}}', '0000803f', '[[1,2]]';
+	RETURN result;
+END $$;
+SELECT conversions();
+SELECT conversions() AS before \gset
+SELECT setting, value, conversions() = :'before' AS same
+FROM (VALUES ('extra_float_digits', '-15'), ('extra_float_digits', '3'), ('array_nulls', 'off'), ('lc_numeric', 'C'), ('bytea_output', 'escape'),
+	('standard_conforming_strings', 'on'), ('DateStyle', 'German'), ('flash_maxsim.engine', 'cpu'), ('flash_maxsim.source', 'a(b, c)')) s(setting, value)
+WHERE set_config(setting, value, true) IS NOT NULL;
+-- so they can be indexed, and be generated
+CREATE TABLE constant (emb multivec(2), r real[] GENERATED ALWAYS AS (multivec_to_real_array(emb)) STORED, score real GENERATED ALWAYS AS (maxsim('[[1,0]]', emb)) STORED);
+CREATE INDEX ON constant (maxsim('[[0,1]]', emb));
+INSERT INTO constant VALUES ('[[1,2],[3,4]]');
+SELECT * FROM constant;
+SELECT error_of($$CREATE INDEX ON constant ((maxsim_scores('[[1,0]]', '{1}', 'constant(id, emb)')))$$);
 
 -- engines of the CPU: one scores, and what scores can run here
 SELECT count(*) > 0 AS some, count(*) FILTER (WHERE active) AS active, bool_and(available) FILTER (WHERE active) AS available,
