@@ -130,7 +130,6 @@ cache_lookup(const CacheKey *key, CachedDocument *document)
 bool
 cache_seen_before(const CacheKey *key)
 {
-	static uint32 turn = 0;
 	uint64 hash = hash_key(key);
 	uint32 *set = &seen[hash & cache_shared->mask & ~(SEEN_SET - 1)];
 	uint32 mark = (uint32) (hash >> 32);
@@ -140,7 +139,9 @@ cache_seen_before(const CacheKey *key)
 		if (set[i] == mark)
 			return true;
 	}
-	set[turn++ % SEEN_SET] = mark;
+	/* the oldest one goes */
+	memmove(set + 1, set, (SEEN_SET - 1) * sizeof(uint32));
+	set[0] = mark;
 	return false;
 }
 

@@ -141,7 +141,7 @@ counts($gpu, "SET flash_maxsim.engine = cuda; $RANK",
 	'GPU tier, first: fetched and copied');
 is(stats($gpu, 'fetch_us > 0, wait_us > 0, score_us'), 't|t|0', '... with time for fetching and waiting');
 counts($gpu, "SET flash_maxsim.engine = cuda; $RANK", 'batches 1, documents 300, documents_scorer 300, hits_gpu 300', '... second: found');
-is(stats($gpu, 'fetch_us, wait_us > 0, score_us'), '0|t|0', '... with time for waiting only');
+is(stats($gpu, 'fetch_us, score_us'), '0|0', '... with time for waiting at the most');
 is($gpu->safe_psql('postgres', $cache), "postgres|docs|300|0|$elements", '... and the cache shows them');
 is($gpu->safe_psql('postgres', $tiers), "gpu 0|67108864|$elements|0|64|61|300|300", '... and so does the tier');
 is(scorer($gpu, 'batches, documents'), '3|600', '... and maxsim_scorer() goes on from the start');
