@@ -8,7 +8,7 @@
 # The system lives in a folder that chroot enters, in mount and process
 # namespaces of its own: when they end, so do its mounts and its processes.
 # Needs root and the suite's package mirror: MIRROR, or the one that apt has.
-# PACKAGES names packages to install beforehand, TOOLS is what check.sh says.
+# PACKAGES names packages to install beforehand, TOOLS and TAP are what check.sh says.
 #
 # Exits with 75 if no such system can be made, with --lenient also if the suite's
 # own packages do not install (in sid they sometimes do not).
@@ -79,7 +79,7 @@ inside()
 	unshare --mount --pid --fork --kill-child --mount-proc="$ROOTFS/proc" \
 		sh -c 'mkdir -p "$1/dev/shm" && mount -t tmpfs tmpfs "$1/dev/shm" && shift && exec "$@"' sh "$ROOTFS" \
 		env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-		DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} ${TOOLS:+TOOLS="$TOOLS"} \
+		DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} ${TOOLS:+TOOLS="$TOOLS"} ${TAP:+TAP="$TAP"} \
 		chroot "$ROOTFS" sh -c 'cd /root/flash_maxsim 2>/dev/null; exec "$@"' sh "$@" </dev/null
 }
 

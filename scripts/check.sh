@@ -6,7 +6,8 @@
 # The last line is the total: 'N passed, N failed[, N skipped]'.  PG_CONFIG picks
 # the PostgreSQL.  --prepare only installs what the tests need; --server leaves out
 # the tests that need no PostgreSQL.  TOOLS=no installs no other compilers, emulators
-# and clients, and skips the tests that want them.
+# and clients, and skips the tests that want them.  TAP names some of test/t, as in
+# TAP='test/t/0*.pl', where not all of them are to be run.
 #
 # An executable test/*.sh is a test of its own: it runs at the root of a copy of
 # the sources, as an unprivileged user, with the environment set up for a cluster
@@ -48,7 +49,7 @@ tap()
 		skip "TAP tests need Perl's IPC::Run and PostgreSQL's test modules"
 		return
 	fi
-	tree_make installcheck REGRESS= PROVE_FLAGS=--verbose >"$log" 2>&1 || status=$?
+	tree_make installcheck REGRESS= PROVE_FLAGS='--verbose --timer' PROVE_TESTS="${TAP:-test/t/*.pl}" >"$log" 2>&1 || status=$?
 	passed=$(grep -cE '^ok [0-9]+' "$log" || true)
 	failed=$(grep -cE '^not ok [0-9]+' "$log" || true)
 	if [[ $status != 0 ]]; then
