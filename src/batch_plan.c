@@ -10,7 +10,9 @@
  *
  * A batch reads rows ahead.  So a node is left alone if its rows may not all be wanted,
  * under a limit without a sort for example, and a call that may not be made for each
- * row, in a CASE for example.
+ * row, in a CASE for example.  What asks for a statement's rows may stop all the same, as
+ * a function in SQL does after one: so only what a sort, a hash or an aggregation reads
+ * is read ahead at once, elsewhere no more than has been asked for so far.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -52,7 +54,16 @@ typedef struct Wrapping
 	List *calls;       /* FuncExprs, all different */
 	List *columns;     /* of their documents, in child_tlist */
 	bool failed;       /* it cannot be done */
+	bool read_whole;   /* whoever asks for the first row asks for all */
 } Wrapping;
+
+/* Which rows of a plan will be asked for, once there is one. */
+typedef enum Demand
+{
+	ROWS_SOME, /* nobody knows */
+	ROWS_ALL,  /* all, unless the client stops */
+	ROWS_WHOLE /* all */
+} Demand;
 
 /* The C function that an SQL function stands for, if it is this extension's. */
 static bool
@@ -282,7 +293,8 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 		(void) is_maxsim(call->funcid, &type);
 		scan->custom_exprs = lappend(scan->custom_exprs, copyObject(linitial(call->args)));
 		scan->custom_private = lappend(scan->custom_private,
-									   list_make3_int(used, (int) type, !uses_column((Node *) plan->targetlist, &used)));
+									   list_make4_int(used, (int) type, !uses_column((Node *) plan->targetlist, &used),
+													  wrapping->read_whole));
 		call->args = list_make2(linitial(call->args), copyObject(document->expr));
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) call, resno, NULL, false));
 	}
@@ -291,9 +303,9 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 
 /* Puts a node above one that computes calls in its target list. */
 static Plan *
-wrap_target_list(Plan *plan)
+wrap_target_list(Plan *plan, bool read_whole)
 {
-	Wrapping wrapping = {NIL, NIL, NIL, false};
+	Wrapping wrapping = {NIL, NIL, NIL, false, read_whole};
 	List *tlist = NIL;
 	ListCell *cell;
 
@@ -371,9 +383,9 @@ split_aggregates(Node *node, void *context)
 
 /* Puts a node below an aggregation whose aggregates have calls as arguments. */
 static void
-wrap_input(Plan *plan)
+wrap_input(Plan *plan, bool read_whole)
 {
-	AggregateCalls calls = {{NIL, NIL, NIL, false}, list_length(plan->lefttree->targetlist), false};
+	AggregateCalls calls = {{NIL, NIL, NIL, false, read_whole}, list_length(plan->lefttree->targetlist), false};
 	List *targetlist;
 	List *qual;
 	List *tlist = NIL;
@@ -436,26 +448,56 @@ computes_rows(const Plan *plan)
 	}
 }
 
-static Plan *add_batch_scans(Plan *plan, bool all_rows);
+static Plan *add_batch_scans(Plan *plan, Demand demand);
 
 static void
-add_to_list(List *plans, bool all_rows)
+add_to_list(List *plans, Demand demand)
 {
 	ListCell *cell;
 
 	foreach (cell, plans)
-		lfirst(cell) = add_batch_scans(lfirst(cell), all_rows);
+		lfirst(cell) = add_batch_scans(lfirst(cell), demand);
 }
 
-/* all_rows: every row of the plan will be asked for. */
-static Plan *
-add_batch_scans(Plan *plan, bool all_rows)
+/* Which rows of its first child a plan asks for. */
+static Demand
+demand_below(const Plan *plan, Demand demand)
 {
-	bool below = all_rows;
+	switch (nodeTag(plan))
+	{
+		case T_Limit:
+			return ROWS_SOME;
+		case T_MergeJoin: /* stops where the other side ends */
+			return ROWS_SOME;
+		case T_HashJoin: /* looks at one row before it hashes the other side */
+			return Min(demand, ROWS_ALL);
+		case T_WindowAgg:
+#if PG_VERSION_NUM >= 150000
+			if (((const WindowAgg *) plan)->runCondition != NIL)
+				return ROWS_SOME;
+#endif
+			return demand;
+		case T_Sort:
+		case T_Hash:
+			return ROWS_WHOLE;
+		case T_Agg:
+			if (((const Agg *) plan)->aggstrategy == AGG_HASHED || ((const Agg *) plan)->aggstrategy == AGG_PLAIN)
+				return ROWS_WHOLE;
+			return demand;
+		default:
+			return demand;
+	}
+}
+
+static Plan *
+add_batch_scans(Plan *plan, Demand demand)
+{
+	Demand below;
 
 	if (plan == NULL)
 		return NULL;
 	check_stack_depth();
+	below = demand_below(plan, demand);
 	switch (nodeTag(plan))
 	{
 		case T_LockRows:
@@ -463,38 +505,28 @@ add_batch_scans(Plan *plan, bool all_rows)
 		case T_CustomScan:
 		case T_ForeignScan:
 			return plan;
-		case T_Limit:
-			below = false;
-			break;
-		case T_Sort:
-		case T_Hash:
-			below = true;
-			break;
-		case T_Agg:
-			below |= ((Agg *) plan)->aggstrategy == AGG_HASHED || ((Agg *) plan)->aggstrategy == AGG_PLAIN;
-			break;
 		case T_Append:
-			add_to_list(((Append *) plan)->appendplans, all_rows);
+			add_to_list(((Append *) plan)->appendplans, demand);
 			break;
 		case T_MergeAppend:
-			add_to_list(((MergeAppend *) plan)->mergeplans, all_rows);
+			add_to_list(((MergeAppend *) plan)->mergeplans, demand);
 			break;
 		case T_SubqueryScan:
-			((SubqueryScan *) plan)->subplan = add_batch_scans(((SubqueryScan *) plan)->subplan, all_rows);
+			((SubqueryScan *) plan)->subplan = add_batch_scans(((SubqueryScan *) plan)->subplan, demand);
 			break;
 		default:
 			break;
 	}
 	plan->lefttree = add_batch_scans(plan->lefttree, below);
 	/* a join may stop reading its inner side; a hash it reads whole */
-	plan->righttree = add_batch_scans(plan->righttree, false);
+	plan->righttree = add_batch_scans(plan->righttree, ROWS_SOME);
 
-	if (IsA(plan, Agg) && below && plan->lefttree != NULL && plan->lefttree->plan_rows >= MIN_ROWS)
-		wrap_input(plan);
-	if (!all_rows || !computes_rows(plan) || plan->plan_rows < MIN_ROWS ||
+	if (IsA(plan, Agg) && below != ROWS_SOME && plan->lefttree != NULL && plan->lefttree->plan_rows >= MIN_ROWS)
+		wrap_input(plan, below == ROWS_WHOLE);
+	if (demand == ROWS_SOME || !computes_rows(plan) || plan->plan_rows < MIN_ROWS ||
 		!has_batchable((Node *) plan->targetlist, NULL))
 		return plan;
-	return wrap_target_list(plan);
+	return wrap_target_list(plan, demand == ROWS_WHOLE);
 }
 
 static PlannedStmt *
@@ -509,8 +541,8 @@ plan_statement(Query *query, const char *string, int cursor_options, ParamListIn
 	next_node_id = FIRST_NODE_ID;
 	/* a cursor may be read backward, or not to its end */
 	statement->planTree = add_batch_scans(statement->planTree,
-										  (cursor_options & (CURSOR_OPT_SCROLL | CURSOR_OPT_FAST_PLAN)) == 0);
-	add_to_list(statement->subplans, false);
+										  (cursor_options & (CURSOR_OPT_SCROLL | CURSOR_OPT_FAST_PLAN)) == 0 ? ROWS_ALL : ROWS_SOME);
+	add_to_list(statement->subplans, ROWS_SOME);
 	return statement;
 }
 

@@ -19,8 +19,10 @@
 #include "batch.h"
 #include "batch_scan.h"
 
-/* Rows of a window.  The first is small, for plans that turn out not to be read to the end. */
-#define FIRST_WINDOW 64
+/*
+ * Rows of a window, at the most.  Where the rows may not all be asked for, no more are read
+ * ahead than have been asked for: a row that nobody wants may be an error.
+ */
 #define LAST_WINDOW 4096
 /* and bytes of rows that it keeps */
 #define WINDOW_BYTES (4 * 1024 * 1024)
@@ -52,7 +54,8 @@ typedef struct BatchScanState
 	MinimalTuple *rows;    /* [LAST_WINDOW] */
 	int nrows;
 	int next;
-	int size; /* of the next window */
+	bool read_whole; /* all rows will be asked for */
+	int64 handed_on; /* rows, since the start or a rescan */
 	bool at_end;
 	uint64 documents; /* for EXPLAIN */
 	uint64 windows;
@@ -83,7 +86,6 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	state->row = ExecInitExtraTupleSlot(estate, ExecGetResultType(outerPlanState(node)), &TTSOpsMinimalTuple);
 	state->context = AllocSetContextCreate(estate->es_query_cxt, "maxsim batch scan", ALLOCSET_DEFAULT_SIZES);
 	state->window = AllocSetContextCreate(state->context, "maxsim batch scan window", ALLOCSET_DEFAULT_SIZES);
-	state->size = FIRST_WINDOW;
 
 	forboth(expression, scan->custom_exprs, call, scan->custom_private)
 	{
@@ -93,6 +95,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 		c->column = linitial_int(lfirst(call)) - 1;
 		c->type = lsecond_int(lfirst(call));
 		c->own_column = lthird_int(lfirst(call)) != 0;
+		state->read_whole = lfourth_int(lfirst(call)) != 0;
 	}
 }
 
@@ -180,11 +183,12 @@ keep_row(BatchScanState *state, TupleTableSlot *slot)
 static void
 read_window(BatchScanState *state)
 {
+	int size = state->read_whole ? LAST_WINDOW : (int) Max(Min(state->handed_on, LAST_WINDOW), 1);
 	Size bytes = 0;
 
 	state->next = state->nrows = 0;
 	MemoryContextReset(state->window);
-	while (state->nrows < state->size && bytes < WINDOW_BYTES && !state->at_end)
+	while (state->nrows < size && bytes < WINDOW_BYTES && !state->at_end)
 	{
 		TupleTableSlot *slot = ExecProcNode(outerPlanState(&state->css));
 
@@ -215,7 +219,6 @@ read_window(BatchScanState *state)
 			batch_end(batch);
 	}
 	state->windows += state->nrows > 0;
-	state->size = Min(state->size * 4, LAST_WINDOW);
 }
 
 /* The scan tuple of row number n: the child's columns, then the scores. */
@@ -255,6 +258,7 @@ next_row(CustomScanState *node)
 	}
 	ResetExprContext(econtext);
 	fill_scan_tuple(state, state->next++);
+	state->handed_on++;
 	if (node->ss.ps.ps_ProjInfo == NULL)
 		return node->ss.ss_ScanTupleSlot;
 	econtext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
@@ -275,7 +279,7 @@ reset(BatchScanState *state)
 	state->rows = NULL;
 	state->nrows = state->next = 0;
 	state->at_end = false;
-	state->size = FIRST_WINDOW;
+	state->handed_on = 0;
 	MemoryContextReset(state->window);
 	MemoryContextResetOnly(state->context);
 }

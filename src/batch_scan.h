@@ -18,7 +18,8 @@ extern bool maxsim_enable_batch_scan;
 /*
  * A node has in its custom_exprs the queries, and in its custom_private a list of
  * integers for each: the column of its child's rows that has the document, counted from
- * 1; a DocumentType; whether the column is for nothing else.  Its scan tuple, described by
+ * 1; a DocumentType; whether the column is for nothing else; and, the same for all,
+ * whether all rows are read by whoever reads one.  Its scan tuple, described by
  * custom_scan_tlist, is the child's row and then the scores.
  */
 
