@@ -60,6 +60,12 @@ batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDe
 	return batch;
 }
 
+void
+batch_count(Batch *batch, uint64 *totals)
+{
+	batch->buffers.stats.totals = totals;
+}
+
 /* Says which document an error is about. */
 static void
 document_error_context(void *arg)

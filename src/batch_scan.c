@@ -57,8 +57,9 @@ typedef struct BatchScanState
 	bool read_whole; /* all rows will be asked for */
 	int64 handed_on; /* rows, since the start or a rescan */
 	bool at_end;
-	uint64 documents; /* for EXPLAIN */
+	uint64 documents; /* for EXPLAIN, as the following */
 	uint64 windows;
+	uint64 totals[STATS_COUNTERS]; /* of the batches */
 } BatchScanState;
 
 static const CustomExecMethods exec_methods;
@@ -152,6 +153,7 @@ add_document(BatchScanState *state, Call *call, int n, Datum document, bool is_n
 		MemoryContext old = MemoryContextSwitchTo(state->window);
 
 		call->batch = batch_begin(&call->query, call->type, NULL, deliver, call);
+		batch_count(call->batch, state->totals);
 		MemoryContextSwitchTo(old);
 	}
 	batch_add(call->batch, n, document, false);
@@ -304,16 +306,41 @@ end(CustomScanState *node)
 	ExecEndNode(outerPlanState(node));
 }
 
+/* A count; in text only if there is something to be said. */
+static void
+explain_count(ExplainState *es, const char *label, uint64 n)
+{
+	if (n > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger(label, NULL, n, es);
+}
+
+/* What the node did in this process: nothing of it under COSTS OFF, since it varies. */
 static void
 explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	BatchScanState *state = (BatchScanState *) node;
+	const uint64 *totals = state->totals;
+	bool by_cpu = totals[STATS_DOCUMENTS_CPU] > 0;
+	bool by_scorer = totals[STATS_DOCUMENTS_SCORER] > 0;
 
 	(void) ancestors;
 	if (!es->analyze || !es->costs)
 		return;
+	if (by_scorer)
+		ExplainPropertyText("Engine", by_cpu ? "cpu, scorer" : "scorer", es);
+	else
+		ExplainPropertyText("Engine", by_cpu ? "cpu" : "none", es);
 	ExplainPropertyUInteger("Documents", NULL, state->documents, es);
 	ExplainPropertyUInteger("Batch Windows", NULL, state->windows, es);
+	explain_count(es, "Host Cache Hits", totals[STATS_HITS_HOST]);
+	explain_count(es, "GPU Cache Hits", totals[STATS_HITS_GPU]);
+	explain_count(es, "Documents Fetched", totals[STATS_MISSES] + totals[STATS_REFETCHED]);
+	explain_count(es, "Bytes Fetched", totals[STATS_BYTES_FETCHED]);
+	if (stats_shared == NULL || !es->timing)
+		return;
+	ExplainPropertyFloat("Fetch Time", "ms", totals[STATS_FETCH_TIME] / 1000.0, 3, es);
+	ExplainPropertyFloat("Wait Time", "ms", totals[STATS_WAIT_TIME] / 1000.0, 3, es);
+	ExplainPropertyFloat("Score Time", "ms", totals[STATS_SCORE_TIME] / 1000.0, 3, es);
 }
 
 const CustomScanMethods batch_scan_methods = {"MaxSim", create_state};
