@@ -3,8 +3,8 @@
  *		Putting batch scans into plans: see batch_scan.h.
  *
  * It is done to the finished plan.  Where a node computes maxsim(query, document) for each
- * of its rows, with a query that is the same for all of them, it computes the document
- * instead, which is a pointer, and a node above it the scores of many rows at once.  The
+ * of its rows it computes the document instead, which is a pointer, and the query, if that
+ * is not the same for all of them, and a node above it the scores of many rows at once.  The
  * rows that leave that node are those that left the other, so nothing else in the plan
  * changes: sorts, limits, joins, partitions and parallel workers are the planner's.
  *
@@ -53,6 +53,7 @@ typedef struct Wrapping
 	List *child_tlist; /* what the node below is to compute */
 	List *calls;       /* FuncExprs, all different */
 	List *columns;     /* of their documents, in child_tlist */
+	List *queries;     /* columns of their queries; 0: one for all rows */
 	bool failed;       /* it cannot be done */
 	bool read_whole;   /* whoever asks for the first row asks for all */
 } Wrapping;
@@ -100,20 +101,18 @@ is_maxsim(Oid function, DocumentType *type)
 	return found;
 }
 
-/* Whether a call can be scored in batches: one query for all rows, a document of the row. */
+/*
+ * Whether a call can be scored in batches: a document of the row, and a query that is one
+ * for all rows, or of the row as well and may be the same in the next.
+ */
 static bool
 is_batchable(Node *node, DocumentType *type)
 {
 	FuncExpr *call = (FuncExpr *) node;
-	Node *query;
-	Node *document;
 
 	if (!IsA(node, FuncExpr) || call->funcresulttype != FLOAT4OID || list_length(call->args) != 2)
 		return false;
-	query = linitial(call->args);
-	document = lsecond(call->args);
-	return !contain_var_clause(query) && contain_var_clause(document) &&
-		   is_maxsim(call->funcid, type) &&
+	return contain_var_clause(lsecond(call->args)) && is_maxsim(call->funcid, type) &&
 		   !contain_volatile_functions(node) && !contain_subplans(node) && !contain_agg_clause(node);
 }
 
@@ -195,6 +194,7 @@ score_var(Wrapping *wrapping, FuncExpr *call)
 	}
 	wrapping->calls = lappend(wrapping->calls, call);
 	wrapping->columns = lappend_int(wrapping->columns, column_for(wrapping, lsecond(call->args)));
+	wrapping->queries = lappend_int(wrapping->queries, contain_var_clause(linitial(call->args)) ? column_for(wrapping, linitial(call->args)) : 0);
 	return (Node *) index_var((Expr *) call, SCORE_PLACEHOLDER + n);
 }
 
@@ -249,6 +249,13 @@ uses_column(Node *node, void *context)
 	return expression_tree_walker(node, uses_column, context);
 }
 
+/* A column of the child's, as the scan tuple's description has it. */
+static Expr *
+column_expr(const CustomScan *scan, int column)
+{
+	return copyObject(((TargetEntry *) list_nth(scan->custom_scan_tlist, column - 1))->expr);
+}
+
 /* The node above child, which computes tlist from child's rows and the scores. */
 static Plan *
 make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
@@ -258,6 +265,7 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 	int ncolumns = list_length(wrapping->child_tlist);
 	ListCell *cell;
 	ListCell *column;
+	ListCell *query;
 
 	plan->startup_cost = child->startup_cost;
 	plan->total_cost = child->total_cost;
@@ -282,21 +290,28 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 		var->varno = OUTER_VAR;
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) var, entry->resno, NULL, false));
 	}
-	forboth(cell, wrapping->calls, column, wrapping->columns)
+	forthree(cell, wrapping->calls, column, wrapping->columns, query, wrapping->queries)
 	{
 		FuncExpr *call = copyObject(lfirst(cell));
-		TargetEntry *document = list_nth(scan->custom_scan_tlist, lfirst_int(column) - 1);
-		int resno = list_length(scan->custom_scan_tlist) + 1;
-		DocumentType type = DOCUMENT_MULTIVEC;
-		int used = lfirst_int(column);
+		BatchScanCall private = {.function = call->funcid, .document = lfirst_int(column), .query = lfirst_int(query)};
+		Expr *query_expr = linitial(call->args);
+		Expr *document = column_expr(scan, private.document);
 
-		(void) is_maxsim(call->funcid, &type);
-		scan->custom_exprs = lappend(scan->custom_exprs, copyObject(linitial(call->args)));
-		scan->custom_private = lappend(scan->custom_private,
-									   list_make4_int(used, (int) type, !uses_column((Node *) plan->targetlist, &used),
-													  wrapping->read_whole));
-		call->args = list_make2(linitial(call->args), copyObject(document->expr));
-		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) call, resno, NULL, false));
+		(void) is_maxsim(call->funcid, &private.type);
+		private.own_document = !uses_column((Node *) plan->targetlist, &private.document);
+		private.read_whole = wrapping->read_whole;
+		if (private.query > 0)
+		{
+			private.own_query = !uses_column((Node *) plan->targetlist, &private.query);
+			query_expr = column_expr(scan, private.query);
+			scan->custom_exprs = lappend(scan->custom_exprs, makeNullConst(exprType((Node *) query_expr), -1, InvalidOid));
+		}
+		else
+			scan->custom_exprs = lappend(scan->custom_exprs, copyObject(query_expr));
+		scan->custom_private = lappend(scan->custom_private, batch_scan_private(&private));
+		call->args = list_make2(query_expr, document);
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
+										  makeTargetEntry((Expr *) call, list_length(scan->custom_scan_tlist) + 1, NULL, false));
 	}
 	return plan;
 }
@@ -305,7 +320,7 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 static Plan *
 wrap_target_list(Plan *plan, bool read_whole)
 {
-	Wrapping wrapping = {NIL, NIL, NIL, false, read_whole};
+	Wrapping wrapping = {.read_whole = read_whole};
 	List *tlist = NIL;
 	ListCell *cell;
 
@@ -343,7 +358,8 @@ split_argument(Node *node, void *context)
 
 	if (node == NULL)
 		return NULL;
-	if (is_batchable(node, &type) && IsA(lsecond(((FuncExpr *) node)->args), Var))
+	if (is_batchable(node, &type) && IsA(lsecond(((FuncExpr *) node)->args), Var) &&
+		(IsA(linitial(((FuncExpr *) node)->args), Var) || !contain_var_clause(linitial(((FuncExpr *) node)->args))))
 	{
 		Var *var = (Var *) score_var(&calls->wrapping, (FuncExpr *) node);
 
@@ -385,7 +401,7 @@ split_aggregates(Node *node, void *context)
 static void
 wrap_input(Plan *plan, bool read_whole)
 {
-	AggregateCalls calls = {{NIL, NIL, NIL, false, read_whole}, list_length(plan->lefttree->targetlist), false};
+	AggregateCalls calls = {{.read_whole = read_whole}, list_length(plan->lefttree->targetlist), false};
 	List *targetlist;
 	List *qual;
 	List *tlist = NIL;

@@ -27,19 +27,26 @@
 /* and bytes of rows that it keeps */
 #define WINDOW_BYTES (4 * 1024 * 1024)
 
+/* After so many queries, documents that there must have been of each for batches to go on. */
+#define TRIAL_QUERIES 32
+#define MIN_DOCUMENTS 8
+
 /* One call of maxsim(). */
 typedef struct Call
 {
-	ExprState *expression; /* of the query */
-	int column;            /* of the document, from 0 */
-	DocumentType type;
-	bool own_column; /* the document is for the call alone */
-	bool is_null;    /* the query is */
+	BatchScanCall plan;
+	ExprState *expression; /* of the query, if it is one for all rows */
+	bool is_null;          /* that query is */
+	MemoryContext context; /* of the following, of the query */
+	struct varlena *value; /* as the row had it, if it is of the row; NULL: none yet */
 	Tokens tokens;
 	bool has_query; /* prepared */
 	PreparedQuery query;
-	Batch *batch;  /* NULL: none open */
-	float *scores; /* of the window, [LAST_WINDOW] */
+	uint64 nqueries; /* so far, where they are of the row, and documents */
+	uint64 ndocuments;
+	FmgrInfo function; /* called for each row if the query changes too often */
+	Batch *batch;      /* NULL: none open */
+	float *scores;     /* of the window, [LAST_WINDOW] */
 	bool *nulls;
 } Call;
 
@@ -51,6 +58,7 @@ typedef struct BatchScanState
 	MemoryContext context; /* of the scan: queries */
 	MemoryContext window;  /* of a window: rows and batches */
 	TupleTableSlot *row;   /* a kept row */
+	bool *row_nulls;       /* of a row that is to be kept */
 	MinimalTuple *rows;    /* [LAST_WINDOW] */
 	int nrows;
 	int next;
@@ -74,6 +82,30 @@ create_state(CustomScan *scan)
 	return (Node *) state;
 }
 
+List *
+batch_scan_private(const BatchScanCall *call)
+{
+	List *list = list_make4_int((int) call->function, (int) call->type, call->document, call->query);
+
+	return list_concat(list, list_make3_int(call->own_document, call->own_query, call->read_whole));
+}
+
+static BatchScanCall
+read_private(const List *list)
+{
+	BatchScanCall call = {
+		.function = (Oid) linitial_int(list),
+		.type = (DocumentType) lsecond_int(list),
+		.document = lthird_int(list),
+		.query = lfourth_int(list),
+		.own_document = list_nth_int(list, 4) != 0,
+		.own_query = list_nth_int(list, 5) != 0,
+		.read_whole = list_nth_int(list, 6) != 0,
+	};
+
+	return call;
+}
+
 static void
 begin(CustomScanState *node, EState *estate, int eflags)
 {
@@ -86,21 +118,23 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	outerPlanState(node) = ExecInitNode(outerPlan(scan), estate, eflags & ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK | EXEC_FLAG_REWIND));
 	state->row = ExecInitExtraTupleSlot(estate, ExecGetResultType(outerPlanState(node)), &TTSOpsMinimalTuple);
 	state->context = AllocSetContextCreate(estate->es_query_cxt, "maxsim batch scan", ALLOCSET_DEFAULT_SIZES);
+	state->row_nulls = palloc(state->row->tts_tupleDescriptor->natts * sizeof(bool));
 	state->window = AllocSetContextCreate(state->context, "maxsim batch scan window", ALLOCSET_DEFAULT_SIZES);
 
 	forboth(expression, scan->custom_exprs, call, scan->custom_private)
 	{
 		Call *c = &state->calls[state->ncalls++];
 
+		c->plan = read_private(lfirst(call));
 		c->expression = ExecInitExpr(lfirst(expression), &node->ss.ps);
-		c->column = linitial_int(lfirst(call)) - 1;
-		c->type = lsecond_int(lfirst(call));
-		c->own_column = lthird_int(lfirst(call)) != 0;
-		state->read_whole = lfourth_int(lfirst(call)) != 0;
+		c->context = AllocSetContextCreate(state->context, "maxsim batch scan query", ALLOCSET_DEFAULT_SIZES);
+		if (c->plan.query > 0)
+			fmgr_info_cxt(c->plan.function, &c->function, estate->es_query_cxt);
+		state->read_whole = c->plan.read_whole;
 	}
 }
 
-/* Computes the queries, which are the same for all rows of a scan. */
+/* Computes the queries that are the same for all rows of a scan. */
 static void
 compute_queries(BatchScanState *state)
 {
@@ -111,10 +145,14 @@ compute_queries(BatchScanState *state)
 	for (int i = 0; i < state->ncalls; i++)
 	{
 		Call *call = &state->calls[i];
-		Datum value = ExecEvalExprSwitchContext(call->expression, econtext, &call->is_null);
+		Datum value;
 
 		call->scores = palloc(LAST_WINDOW * sizeof(float));
 		call->nulls = palloc(LAST_WINDOW * sizeof(bool));
+		call->is_null = false;
+		if (call->plan.query > 0)
+			continue;
+		value = ExecEvalExprSwitchContext(call->expression, econtext, &call->is_null);
 		if (!call->is_null)
 			call->tokens = tokens_from_multivec((Multivec *) PG_DETOAST_DATUM_COPY(value));
 	}
@@ -131,18 +169,94 @@ deliver(void *arg, int64 id, float score, bool is_null)
 	call->nulls[id] = is_null;
 }
 
-/* Gives the document of row number n to the call's batch. */
+/* Scores what is left in a call's batch. */
 static void
-add_document(BatchScanState *state, Call *call, int n, Datum document, bool is_null)
+finish_batch(Call *call)
 {
-	if (call->is_null || is_null)
+	Batch *batch = call->batch;
+
+	call->batch = NULL;
+	if (batch != NULL)
+		batch_end(batch);
+}
+
+/* Makes a row's query that of the call: mostly it is. */
+static void
+use_query(Call *call, Datum datum)
+{
+	struct varlena *value = (struct varlena *) DatumGetPointer(datum);
+	Size size = VARSIZE_ANY(value);
+	MemoryContext old;
+
+	/* the same bytes, which may be a TOAST pointer */
+	if (call->value != NULL && VARSIZE_ANY(call->value) == size && memcmp(call->value, value, size) == 0)
+		return;
+	finish_batch(call);
+	call->value = NULL;
+	call->has_query = false;
+	MemoryContextReset(call->context);
+	old = MemoryContextSwitchTo(call->context);
+	call->tokens = tokens_from_multivec((Multivec *) PG_DETOAST_DATUM_COPY(datum));
+	call->value = palloc(size);
+	memcpy(call->value, value, size);
+	call->nqueries++;
+	MemoryContextSwitchTo(old);
+}
+
+/* Whether queries change too often for batches to be worth it. */
+static bool
+is_changing(const Call *call)
+{
+	return call->nqueries >= TRIAL_QUERIES && call->ndocuments < call->nqueries * MIN_DOCUMENTS;
+}
+
+/* Scores a document as a call of the function does. */
+static void
+call_function(BatchScanState *state, Call *call, int n, Datum query, Datum document)
+{
+	MemoryContext old = MemoryContextSwitchTo(state->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	LOCAL_FCINFO(fcinfo, 2);
+	Datum score;
+
+	InitFunctionCallInfoData(*fcinfo, &call->function, 2, InvalidOid, NULL, NULL);
+	fcinfo->args[0].value = query;
+	fcinfo->args[0].isnull = false;
+	fcinfo->args[1].value = document;
+	fcinfo->args[1].isnull = false;
+	score = FunctionCallInvoke(fcinfo);
+	call->nulls[n] = fcinfo->isnull;
+	if (!fcinfo->isnull)
+		call->scores[n] = DatumGetFloat4(score);
+	MemoryContextSwitchTo(old);
+}
+
+/* Has the document of row number n scored: it is given to the call's batch. */
+static void
+add_document(BatchScanState *state, Call *call, int n, const TupleTableSlot *slot)
+{
+	int column = call->plan.document - 1;
+	int query = call->plan.query - 1;
+	Datum document = slot->tts_values[column];
+
+	if (call->is_null || slot->tts_isnull[column] || (query >= 0 && slot->tts_isnull[query]))
 	{
 		call->nulls[n] = true;
 		return;
 	}
+	state->documents++;
+	if (query >= 0)
+	{
+		if (is_changing(call))
+		{
+			call_function(state, call, n, slot->tts_values[query], document);
+			return;
+		}
+		use_query(call, slot->tts_values[query]);
+		call->ndocuments++;
+	}
 	if (!call->has_query)
 	{
-		MemoryContext old = MemoryContextSwitchTo(state->context);
+		MemoryContext old = MemoryContextSwitchTo(call->context);
 
 		query_init(&call->query, &call->tokens);
 		call->has_query = true;
@@ -152,12 +266,26 @@ add_document(BatchScanState *state, Call *call, int n, Datum document, bool is_n
 	{
 		MemoryContext old = MemoryContextSwitchTo(state->window);
 
-		call->batch = batch_begin(&call->query, call->type, NULL, deliver, call);
+		call->batch = batch_begin(&call->query, call->plan.type, NULL, deliver, call);
 		batch_count(call->batch, state->totals);
 		MemoryContextSwitchTo(old);
 	}
 	batch_add(call->batch, n, document, false);
-	state->documents++;
+}
+
+/* Makes columns NULL that only were for scores. */
+static void
+hide_columns(const BatchScanState *state, bool *nulls)
+{
+	for (int i = 0; i < state->ncalls; i++)
+	{
+		const BatchScanCall *call = &state->calls[i].plan;
+
+		if (call->own_document)
+			nulls[call->document - 1] = true;
+		if (call->own_query)
+			nulls[call->query - 1] = true;
+	}
 }
 
 /* Keeps a row, without documents that only were for their scores. */
@@ -165,18 +293,12 @@ static MinimalTuple
 keep_row(BatchScanState *state, TupleTableSlot *slot)
 {
 	MemoryContext old = MemoryContextSwitchTo(state->window);
-	bool *nulls = slot->tts_isnull;
-	bool saved[BATCH_SCAN_FUNCTIONS];
+	int ncolumns = slot->tts_tupleDescriptor->natts;
 	MinimalTuple row;
 
-	for (int i = 0; i < state->ncalls; i++)
-	{
-		saved[i] = nulls[state->calls[i].column];
-		nulls[state->calls[i].column] |= state->calls[i].own_column;
-	}
-	row = maxsim_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values, nulls);
-	for (int i = state->ncalls; i-- > 0;)
-		nulls[state->calls[i].column] = saved[i];
+	memcpy(state->row_nulls, slot->tts_isnull, ncolumns * sizeof(bool));
+	hide_columns(state, state->row_nulls);
+	row = maxsim_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values, state->row_nulls);
 	MemoryContextSwitchTo(old);
 	return row;
 }
@@ -203,23 +325,13 @@ read_window(BatchScanState *state)
 			compute_queries(state);
 		slot_getallattrs(slot);
 		for (int i = 0; i < state->ncalls; i++)
-		{
-			Call *call = &state->calls[i];
-
-			add_document(state, call, state->nrows, slot->tts_values[call->column], slot->tts_isnull[call->column]);
-		}
+			add_document(state, &state->calls[i], state->nrows, slot);
 		state->rows[state->nrows] = keep_row(state, slot);
 		bytes += state->rows[state->nrows++]->t_len;
 		ResetExprContext(state->css.ss.ps.ps_ExprContext);
 	}
 	for (int i = 0; i < state->ncalls; i++)
-	{
-		Batch *batch = state->calls[i].batch;
-
-		state->calls[i].batch = NULL;
-		if (batch != NULL)
-			batch_end(batch);
-	}
+		finish_batch(&state->calls[i]);
 	state->windows += state->nrows > 0;
 }
 
@@ -273,16 +385,18 @@ reset(BatchScanState *state)
 {
 	ExecClearTuple(state->row);
 	ExecClearTuple(state->css.ss.ss_ScanTupleSlot);
+	MemoryContextReset(state->window);
 	for (int i = 0; i < state->ncalls; i++)
 	{
 		state->calls[i].batch = NULL;
 		state->calls[i].has_query = false;
+		state->calls[i].value = NULL;
+		MemoryContextReset(state->calls[i].context);
 	}
 	state->rows = NULL;
 	state->nrows = state->next = 0;
 	state->at_end = false;
 	state->handed_on = 0;
-	MemoryContextReset(state->window);
 	MemoryContextResetOnly(state->context);
 }
 

@@ -21,6 +21,12 @@ EXPLAIN (COSTS OFF, VERBOSE) SELECT id, 1 - maxsim('[[1,2,3,4]]', d), maxsim('[[
 SELECT id FROM docs ORDER BY maxsim((SELECT q FROM queries WHERE qid = 1), d) DESC NULLS LAST, id LIMIT 3;
 SELECT qid, b.* FROM queries, LATERAL (SELECT id, maxsim(q, d) AS s FROM docs ORDER BY s DESC NULLS LAST, id LIMIT 2) b ORDER BY qid, s DESC, id;
 
+-- a query that is a column: batches as long as it stays the same
+EXPLAIN (COSTS OFF, VERBOSE) SELECT x.id, maxsim(q.q, x.d) FROM docs x, queries q;
+SELECT qid, count(maxsim(q, d)), min(maxsim(q, d)), max(maxsim(q, d)), max(maxsim(q, a)) FROM queries, docs GROUP BY qid ORDER BY qid;
+SELECT sum(maxsim(q, d)::integer * id * qid), count(*) FROM (SELECT * FROM docs ORDER BY id OFFSET 0) d, queries;
+SELECT sum(maxsim(x.d, y.d)::integer * x.id), count(*) FROM docs x JOIN docs y ON y.id % 50 = x.id % 50 WHERE x.id % 4 > 0 AND y.id > 3;
+
 -- below an aggregation, in each of a union's branches, and above a join
 EXPLAIN (COSTS OFF, VERBOSE) SELECT max(maxsim('[[1,2,3,4]]', d)), count(*) FROM docs;
 SELECT grp, max(maxsim('[[1,2,3,4]]', d)), count(*) FROM docs GROUP BY grp ORDER BY grp;
