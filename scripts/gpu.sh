@@ -7,12 +7,12 @@
 #
 # Installs the extension into that PostgreSQL and starts a throw-away server of its
 # own, as the user PGRUN (postgres) where it is called by root.  ONLY="step ..."
-# runs some of the steps: engine sanitize kernels regress sql cache.
+# runs some of the steps: engine sanitize kernels regress sql cache devices.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-build/gpu}")
-only=${ONLY:-engine sanitize kernels regress sql cache}
+only=${ONLY:-engine sanitize kernels regress sql cache devices}
 run_user=${PGRUN:-postgres}
 port=5998
 mkdir -p "$out"
@@ -180,8 +180,8 @@ sql()
 		done
 	done
 	for clients in 1 16 32; do
-		bench cuda "$work/rerank1000.sql" "$clients" 5 >"$work/tps" &
-		sleep 3
+		bench cuda "$work/rerank1000.sql" "$clients" 4 >"$work/tps" &
+		sleep 2
 		nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
 		wait
 		echo "connections cuda $clients $(cat "$work/tps")"
@@ -225,6 +225,22 @@ cache()
 	psql -Xxc 'SELECT * FROM maxsim_scorer()' -c 'SELECT * FROM maxsim_engines()'
 }
 
+# One GPU and all of them, where there are several.
+devices()
+{
+	local list
+
+	[[ $(nvidia-smi -L | wc -l) -gt 1 ]] || { echo "one GPU"; return 0; }
+	for list in 0 1 all; do
+		again 'flash_maxsim.gpu_cache_size = 4GB' "flash_maxsim.devices = '$list'"
+		echo "devices $list, first $(bench cuda "$work/rerank1000.sql" 32 4)"
+		echo "devices $list, resident $(bench cuda "$work/rerank1000.sql" 32 4)"
+		compare
+		nvidia-smi --query-compute-apps=pid,name,gpu_uuid,used_memory --format=csv,noheader
+	done
+	again
+}
+
 kernels()
 {
 	make -f cuda/cuda.mk cuda-bench
@@ -245,6 +261,7 @@ step regress regress
 [[ ! -f regression.diffs ]] || cp regression.diffs "$out/"
 step sql sql
 step cache cache
+step devices devices
 cp "$work/server.log" "$out/"
 echo "$passed passed, $failed failed"
 [[ $failed == 0 ]]

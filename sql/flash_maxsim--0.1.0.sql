@@ -177,6 +177,17 @@ COMMENT ON FUNCTION flash_maxsim_rerank(multivec, real[], bigint[], bigint) IS '
 
 -- what computes
 
+-- why a document has its score
+
+CREATE FUNCTION maxsim_matches(query multivec, document multivec, OUT query_token integer, OUT doc_token integer,
+							   OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, multivec) IS 'for each query token, counted from 1, the document token with the largest dot product, of equals the first; the similarities add up to maxsim(); no rows for a document without tokens';
+CREATE FUNCTION maxsim_matches(query multivec, document real[], OUT query_token integer, OUT doc_token integer,
+							   OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, real[]) IS 'maxsim_matches for a document that is an array [tokens][dimension]';
+
 -- the best documents of a group
 
 CREATE TYPE maxsim_hit AS (id text, score real);
@@ -291,3 +302,28 @@ CREATE FUNCTION maxsim_cache_tiers(OUT tier text, OUT size bigint, OUT used bigi
 COMMENT ON FUNCTION maxsim_cache_tiers() IS 'each tier of the document cache, host or gpu with its number: bytes of its arena, bytes that documents take up, bytes that neither they do nor others can before segments are emptied (alignment, ends of segments, documents dropped); segments and how many are free; documents; entries of the directory that all tiers share, used and free';
 REVOKE ALL ON FUNCTION maxsim_cache_tiers() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION maxsim_cache_tiers() TO pg_monitor, pg_read_all_stats;
+
+-- the cache of documents
+
+CREATE FUNCTION maxsim_prewarm(source text DEFAULT NULL, ids bigint[] DEFAULT NULL, tier text DEFAULT 'auto',
+							   progress_interval double precision DEFAULT 0,
+							   OUT documents bigint, OUT loaded bigint, OUT already bigint, OUT uncached bigint,
+							   OUT too_large bigint, OUT no_room bigint, OUT bytes bigint)
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
+COMMENT ON FUNCTION maxsim_prewarm(text, bigint[], text, double precision) IS 'takes documents of source, all or those with these ids, to the cache: tier gpu, host or auto; counts documents read, loaded, already there, never cached (NULL, without tokens, inline, compressed), larger than the cache takes, left out for lack of room; bytes loaded; a notice every progress_interval seconds';
+
+CREATE FUNCTION maxsim_prewarm_progress(OUT pid integer, OUT database oid, OUT source text, OUT documents bigint,
+										OUT loaded bigint, OUT bytes bigint, OUT total bigint,
+										OUT started timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION maxsim_prewarm_progress() IS 'what flash_maxsim_prewarm_progress shows';
+
+CREATE VIEW flash_maxsim_prewarm_progress AS
+	SELECT p.pid, d.datname AS database, p.source, p.documents, p.loaded, p.bytes, p.total, p.started
+	FROM maxsim_prewarm_progress() p LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.database;
+COMMENT ON VIEW flash_maxsim_prewarm_progress IS 'calls of maxsim_prewarm that go on, in all databases, and autoprewarm: documents read and loaded, bytes, and how many documents there will be, where that is known';
+
+REVOKE ALL ON FUNCTION maxsim_prewarm_progress() FROM PUBLIC;
+REVOKE ALL ON flash_maxsim_prewarm_progress FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION maxsim_prewarm_progress() TO pg_monitor, pg_read_all_stats;
+GRANT SELECT ON flash_maxsim_prewarm_progress TO pg_monitor, pg_read_all_stats;

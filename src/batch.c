@@ -46,8 +46,8 @@ typedef struct Shape
 
 static void *fetch_again(void *arg, const CacheKey *key);
 
-Batch *
-batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg)
+static Batch *
+make_batch(DocumentType type, const char *source)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "maxsim batch", ALLOCSET_DEFAULT_SIZES);
 	Batch *batch = MemoryContextAllocZero(context, sizeof(Batch));
@@ -56,7 +56,24 @@ batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDe
 	batch->source = source;
 	batch->context = context;
 	batch->scratch = AllocSetContextCreate(context, "maxsim batch scratch", ALLOCSET_DEFAULT_SIZES);
-	buffers_init(&batch->buffers, query, context, deliver, arg, fetch_again, batch);
+	return batch;
+}
+
+Batch *
+batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg)
+{
+	Batch *batch = make_batch(type, source);
+
+	buffers_init(&batch->buffers, query, batch->context, deliver, arg, fetch_again, batch);
+	return batch;
+}
+
+Batch *
+batch_begin_load(CacheLoad *load, DocumentType type, const char *source)
+{
+	Batch *batch = make_batch(type, source);
+
+	buffers_init_load(&batch->buffers, load, batch->context);
 	return batch;
 }
 
@@ -173,7 +190,7 @@ shape_of_document(Batch *batch, const char *header, const Payload *payload)
 		shape = shape_of_multivec(header, payload->size);
 	else
 		shape = shape_of_array(batch, header, payload);
-	if (shape.ntokens > 0)
+	if (shape.ntokens > 0 && batch->buffers.query != NULL)
 		tokens_check_dims(batch->buffers.query->query.dim, shape.dim);
 	return shape;
 }
@@ -287,7 +304,7 @@ gather(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
 	elements += shape.header_size - header_size; /* a bitmap lies between */
 	convert_in_place(batch, elements, (uint64) shape.ntokens * shape.dim, 0);
 
-	buffers_add(&batch->buffers, id, key, shape.format, elements, shape.ntokens,
+	buffers_add(&batch->buffers, id, key, shape.format, elements, shape.ntokens, shape.dim,
 				elements + (uint64) shape.ntokens * shape.row_size);
 }
 
@@ -324,7 +341,8 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	}
 	else if (cache_enabled())
 		key = cache_key(&payload.pointer, batch->type);
-	if (OidIsValid(key.value) && buffers_add_cached(&batch->buffers, id, &key))
+	if (batch->buffers.load != NULL ? !load_wants(batch->buffers.load, &key, payload.size + 2 * BUFFER_ALIGNMENT)
+									: OidIsValid(key.value) && buffers_add_cached(&batch->buffers, id, &key))
 		;
 	else if (payload.size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
 		score_in_slices(batch, id, &payload);

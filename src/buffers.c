@@ -1,6 +1,6 @@
 /*
  * buffers.c
- *		See buffers.h.
+ *		What becomes of the documents in a buffer: see buffers.h.
  *
  * With the scorer there are two buffers, each a slot of the mapping: while one is
  * scored the other is filled.  Without it there is one, of the session's memory.
@@ -10,13 +10,6 @@
 #include "compat.h"
 
 #include "buffers.h"
-#include "session_buffer.h"
-
-/*
- * What is gathered into a slot before it is sent: two of these stay in a core's
- * caches while they are filled in turns.  A longer document may use all of the slot.
- */
-#define SLOT_FILL (2 * 1024 * 1024)
 
 /*
  * Multiply-adds below which the CPU is done before the scorer could answer: some
@@ -24,99 +17,14 @@
  */
 #define SCORER_MIN_WORK 5000000
 
-int maxsim_batch_size = MAXSIM_BATCH_SIZE_DEFAULT;
-
-/* Makes a slot's memory a buffer, with the query in front of it. */
-static void
-buffer_in_slot(BatchBuffer *buffer, const MaxsimQuery *query)
-{
-	Size query_size = (Size) query->ntokens * query->dim * sizeof(float);
-	char *data = gpu_data(&buffer->slot);
-
-	memcpy(data, query->tokens, query_size);
-	buffer->memory = (char *) TYPEALIGN(BUFFER_ALIGNMENT, data + query_size);
-	buffer->size = data + scorer_mapping->data_size - buffer->memory - 2 * BUFFER_ALIGNMENT;
-	buffer->fill = Min(buffer->size, SLOT_FILL);
-	buffer->used = 0;
-}
-
-/* Whether the scorer is to be used, and a slot could be had for it. */
-static bool
-take_slot(BatchBuffers *buffers)
-{
-	const MaxsimQuery *query = &buffers->query->query;
-	instr_time start;
-	bool acquired;
-
-	if (!gpu_ready())
-		return false;
-	/* a row of any dimension must fit beside the query */
-	if ((uint64) query->ntokens * query->dim * sizeof(float) > scorer_mapping->data_size / 4)
-	{
-		gpu_count_fallback(FALLBACK_TOO_LARGE);
-		return false;
-	}
-	stats_start(&start);
-	acquired = gpu_acquire(&buffers->pair[0].slot, maxsim_engine == ENGINE_CUDA);
-	stats_stop(&buffers->stats, STATS_WAIT_TIME, start);
-	if (!acquired)
-	{
-		gpu_count_fallback(FALLBACK_NO_SLOT);
-		return false;
-	}
-	buffer_in_slot(&buffers->pair[0], query);
-	return true;
-}
-
-static void
-release(void *arg)
-{
-	BatchBuffers *buffers = arg;
-
-	stats_flush(&buffers->stats);
-	gpu_release(&buffers->pair[0].slot);
-	gpu_release(&buffers->pair[1].slot);
-	if (buffers->reading)
-		cache_read_end();
-	buffers->reading = false;
-	session_buffer_release(buffers);
-}
-
-void
-buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
-			 BatchDeliver deliver, void *arg, BatchFetch fetch, void *fetch_arg)
-{
-	BatchBuffer *first = &buffers->pair[0];
-
-	memset(buffers, 0, sizeof(*buffers));
-	buffers->query = query;
-	buffers->context = context;
-	buffers->deliver = deliver;
-	buffers->deliver_arg = arg;
-	buffers->fetch = fetch;
-	buffers->fetch_arg = fetch_arg;
-	buffers->current = first;
-	buffers->release.func = release;
-	buffers->release.arg = buffers;
-	MemoryContextRegisterResetCallback(context, &buffers->release);
-
-	buffers->use_scorer = take_slot(buffers);
-	buffers->incarnation = gpu_incarnation();
-	if (cache_enabled())
-	{
-		cache_read_begin();
-		buffers->reading = true;
-	}
-	if (!buffers->use_scorer)
-	{
-		first->size = first->fill = (Size) maxsim_batch_size * 1024;
-		first->memory = session_buffer_acquire(buffers, context, first->size + 2 * BUFFER_ALIGNMENT);
-	}
-}
-
 void
 buffers_deliver(BatchBuffers *buffers, int64 id, float score, bool is_null)
 {
+	if (buffers->load != NULL)
+	{
+		buffers->load->uncached++; /* NULL, or without tokens */
+		return;
+	}
 	buffers->deliver(buffers->deliver_arg, id, score, is_null);
 }
 
@@ -470,7 +378,7 @@ send_to_scorer(BatchBuffers *buffers, BatchBuffer *buffer, uint64 work)
 	gpu_submit(&buffer->slot, &buffers->query->query, counts, work);
 
 	if (other->slot.slot == NULL && gpu_acquire(&other->slot, false))
-		buffer_in_slot(other, &buffers->query->query);
+		buffers_use_slot(other, &buffers->query->query);
 	if (other->slot.slot == NULL)
 		collect(buffers, buffer); /* one has to do */
 	else
@@ -486,8 +394,20 @@ void
 buffers_flush(BatchBuffers *buffers)
 {
 	BatchBuffer *buffer = buffers->current;
-	uint64 work = work_of(buffers, buffer);
+	uint64 work;
 
+	if (buffers->load != NULL)
+	{
+		/* no longer than that: a source may be read for hours */
+		cache_read_begin();
+		buffers->reading = true;
+		load_run(buffers->load, &buffer->slot);
+		buffers->reading = false;
+		cache_read_end();
+		clear(buffer);
+		return;
+	}
+	work = work_of(buffers, buffer);
 	buffers->stats.counts[STATS_BATCHES] += buffer->ndocuments > 0;
 	buffers->stats.counts[STATS_DOCUMENTS] += buffer->ndocuments;
 	if (buffer->ndocuments > 0 && buffers->use_scorer &&
@@ -542,14 +462,22 @@ add_document(BatchBuffers *buffers, MaxsimFormat format, const void *elements, u
 
 void
 buffers_add(BatchBuffers *buffers, int64 id, const CacheKey *key, MaxsimFormat format,
-			const char *elements, uint32 ntokens, const char *end)
+			const char *elements, uint32 ntokens, uint32 dim, const char *end)
 {
-	DocumentInfo *info = add_document(buffers, format, elements, ntokens);
+	if (buffers->load != NULL)
+	{
+		load_add(buffers->load, key, format, elements, ntokens, dim);
+		buffers->current->ndocuments++;
+	}
+	else
+	{
+		DocumentInfo *info = add_document(buffers, format, elements, ntokens);
 
-	info->id = id;
-	info->key = *key;
-	info->place = IN_BUFFER;
-	buffers->stats.counts[STATS_MISSES]++;
+		info->id = id;
+		info->key = *key;
+		info->place = IN_BUFFER;
+		buffers->stats.counts[STATS_MISSES]++;
+	}
 	buffers->current->used = end - buffers->current->memory;
 	if (buffers->current->ndocuments == BUFFER_MAX_DOCUMENTS)
 		buffers_flush(buffers);

@@ -7,6 +7,7 @@
 #define MAXSIM_BUFFERS_H
 
 #include "cache.h"
+#include "cache_load.h"
 #include "engine_gpu.h"
 #include "query.h"
 #include "stats.h"
@@ -80,7 +81,8 @@ typedef struct BatchBuffer
 
 typedef struct BatchBuffers
 {
-	PreparedQuery *query;
+	PreparedQuery *query; /* NULL: load */
+	CacheLoad *load;      /* documents are taken to the cache, without scores */
 	MemoryContext context;
 	BatchDeliver deliver;
 	void *deliver_arg;
@@ -100,6 +102,8 @@ typedef struct BatchBuffers
 /*
  * buffers_init		Takes the first buffer.  A reset of context, where buffers must lie,
  *					gives everything back, whatever goes on.
+ * buffers_init_load	The same for documents that only are to come into the cache.
+ * buffers_use_slot	Makes a slot's memory a buffer, with the query in front of it.
  * buffers_flush	Has what the current buffer holds scored, now or soon; afterwards the
  *					current one is empty.
  * buffers_add		Puts a document that lies in the current buffer, of which it takes up
@@ -111,9 +115,11 @@ typedef struct BatchBuffers
  */
 extern void buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 						 BatchDeliver deliver, void *arg, BatchFetch fetch, void *fetch_arg);
+extern void buffers_init_load(BatchBuffers *buffers, CacheLoad *load, MemoryContext context);
+extern void buffers_use_slot(BatchBuffer *buffer, const MaxsimQuery *query);
 extern void buffers_flush(BatchBuffers *buffers);
 extern void buffers_add(BatchBuffers *buffers, int64 id, const CacheKey *key, MaxsimFormat format,
-						const char *elements, uint32 ntokens, const char *end);
+						const char *elements, uint32 ntokens, uint32 dim, const char *end);
 extern bool buffers_add_cached(BatchBuffers *buffers, int64 id, const CacheKey *key);
 extern void buffers_deliver(BatchBuffers *buffers, int64 id, float score, bool is_null);
 extern void buffers_finish(BatchBuffers *buffers);

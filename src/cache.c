@@ -18,11 +18,8 @@
 /* a chain longer than that was changed under its reader, or is not worth reading */
 #define MAX_STEPS 64
 
-/*
- * Where a document's mark can be: with a single place, two documents of one query that
- * share it would put each other out for ever.
- */
-#define SEEN_PLACES 8
+/* one of so many gives way to another: of two alone each would drive out the other for ever */
+#define SEEN_SET 8
 
 CacheShared *cache_shared = NULL;
 CacheEntry *cache_entries;
@@ -73,24 +70,29 @@ cache_key(const struct varatt_external *pointer, DocumentType type)
 
 /*
  * The object id counter with its wraps, which the lock's holders and the worker note
- * often enough not to miss one.
+ * often enough not to miss one.  A wrap is more than half of the numbers back.  Less than
+ * that is a standby's counter, which runs ahead of its primary's until that tells the
+ * exact number when it is shut down.
  */
 uint64
 cache_oid_now(void)
 {
 	uint64 noted = pg_atomic_read_u64(&cache_shared->oid);
-	uint32 now = maxsim_next_oid();
-	uint64 oid = (noted & ~UINT64CONST(0xffffffff)) | now;
+	uint32 now;
+	uint64 oid;
 
-	return now < (uint32) noted ? oid + (UINT64CONST(1) << 32) : oid;
+	pg_read_barrier();
+	now = maxsim_next_oid();
+	oid = (noted & ~UINT64CONST(0xffffffff)) | now;
+	return now < (uint32) noted && (uint32) noted - now > PG_UINT32_MAX / 2 ? oid + (UINT64CONST(1) << 32) : oid;
 }
 
 /*
  * Value ids come from one counter, and one can be given to other bytes only when the
  * counter has come round to it again.  The entry says in which round that is.
  */
-static bool
-is_outdated(const CacheEntry *entry)
+bool
+cache_outdated(const CacheEntry *entry)
 {
 	return cache_oid_now() >= ((uint64) entry->wrap << 32 | entry->key.value);
 }
@@ -108,7 +110,7 @@ cache_lookup(const CacheKey *key, CachedDocument *document)
 			return false;
 		if (memcmp(&entry.key, key, sizeof(CacheKey)) == 0)
 		{
-			if (is_outdated(&entry))
+			if (cache_outdated(&entry))
 				return false;
 			if (entry.uses < CACHE_USES)
 				cache_entries[number].uses = entry.uses + 1;
@@ -128,17 +130,17 @@ cache_lookup(const CacheKey *key, CachedDocument *document)
 bool
 cache_seen_before(const CacheKey *key)
 {
+	static uint32 turn = 0;
 	uint64 hash = hash_key(key);
-	uint32 *places = &seen[hash & cache_shared->mask & ~(SEEN_PLACES - 1)];
+	uint32 *set = &seen[hash & cache_shared->mask & ~(SEEN_SET - 1)];
 	uint32 mark = (uint32) (hash >> 32);
 
-	for (int i = 0; i < SEEN_PLACES; i++)
+	for (int i = 0; i < SEEN_SET; i++)
 	{
-		if (places[i] == mark)
+		if (set[i] == mark)
 			return true;
 	}
-	memmove(places + 1, places, (SEEN_PLACES - 1) * sizeof(uint32));
-	places[0] = mark;
+	set[turn++ % SEEN_SET] = mark;
 	return false;
 }
 
@@ -267,9 +269,15 @@ new_entry(const CacheAdmission *admission)
 	uint64 oid = cache_oid_now();
 	CacheEntry *entry;
 
-	if (number == CACHE_NONE)
+	if (cache_shared->nfree_entries == 0)
 		return CACHE_NONE;
 	pg_atomic_write_u64(&cache_shared->oid, oid);
+	if (number == CACHE_NONE)
+	{
+		number = cache_shared->first_unused++;
+		memset(&cache_entries[number], 0, sizeof(CacheEntry));
+		cache_entries[number].next = CACHE_NONE;
+	}
 	entry = &cache_entries[number];
 	cache_shared->free_entry = entry->next;
 	cache_shared->nfree_entries--;
@@ -290,6 +298,45 @@ new_entry(const CacheAdmission *admission)
 	return number;
 }
 
+/* Takes an entry off the list of a segment that it lies in. */
+static void
+unlink_entry(uint32 number, uint32 tier, CacheSegment *segment)
+{
+	uint32 *link = &segment->first;
+
+	while (*link != number)
+		link = tier == CACHE_HOST ? &cache_links[*link].host : &cache_links[*link].device;
+	*link = cache_list(tier, number);
+}
+
+/* Takes an outdated entry out of the directory; false: the worker is about to. */
+static bool
+forget(uint32 number)
+{
+	const CacheEntry *entry = &cache_entries[number];
+	const uint32 tiers[] = {CACHE_HOST, entry->device_tier};
+	CacheSegment *segments[] = {NULL, NULL};
+
+	for (int i = 0; i < 2; i++)
+	{
+		uint64 offset = i == 1 && tiers[1] == 0 ? CACHE_NOWHERE : cache_offset(entry, tiers[i]);
+
+		if (offset == CACHE_NOWHERE)
+			continue;
+		segments[i] = &cache_shared->tiers[tiers[i]].segments[cache_segment_of(tiers[i], offset)];
+		if (segments[i]->state == SEGMENT_EMPTYING)
+			return false;
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		if (segments[i] == NULL)
+			continue;
+		unlink_entry(number, tiers[i], segments[i]);
+		cache_locate(number, tiers[i], CACHE_NOWHERE);
+	}
+	return true;
+}
+
 /* Enters one document, unless its room was taken back or it has been entered by another; false: not entered. */
 static bool
 admit(const CacheAdmission *admission)
@@ -302,8 +349,12 @@ admit(const CacheAdmission *admission)
 		(segment->state != SEGMENT_OPEN && segment->state != SEGMENT_FULL))
 		return false;
 	number = cache_find(&admission->key);
-	if (number != CACHE_NONE && is_outdated(&cache_entries[number]))
-		return false; /* until it is evicted */
+	if (number != CACHE_NONE && cache_outdated(&cache_entries[number]))
+	{
+		if (!forget(number))
+			return false;
+		number = CACHE_NONE;
+	}
 	if (number == CACHE_NONE)
 		number = new_entry(admission);
 	else if (admission->tier == CACHE_HOST ? cache_entries[number].host != CACHE_NOWHERE
@@ -332,20 +383,32 @@ cache_admit(const CacheAdmission *admissions, uint32 n)
 	return entered;
 }
 
+/* Of all memory, so much may go to the directory of a cache whose size is beyond what there is. */
+#define MEMORY_SHARE 32
+
+/* The same at every call. */
 static uint32
 nentries(void)
 {
-	uint64 n = maxsim_cache_documents;
+	static uint64 n = 0;
 	const char *gpu = cache_scorer_argument();
+	uint64 available;
 
+	if (n > 0)
+		return n;
+	n = maxsim_cache_documents;
 	/* documents of 4 kB, and of what share a GPU gives we know nothing yet */
 	if (n == 0)
 	{
 		bool share = strchr(gpu, '%') != NULL;
 
 		n = cache_host_bytes() / 4096 + (share ? 2 * 1024 * 1024 : strtoull(gpu, NULL, 10) / 4096);
+		available = cache_available_memory();
+		if (available > 0)
+			n = Min(n, available / MEMORY_SHARE / (sizeof(CacheEntry) + sizeof(CacheLinks) + 4 * sizeof(uint32)));
 	}
-	return Min(Max(n, 1024), 1 << 28);
+	n = Min(Max(n, 1024), 1 << 28);
+	return n;
 }
 
 /* A power of two. */
@@ -394,11 +457,8 @@ cache_start(void)
 	cache_shared->nentries = cache_shared->nfree_entries = n;
 	cache_shared->mask = nbuckets() - 1;
 	cache_shared->nreaders = maxsim_max_procs();
-	for (uint32 i = 0; i < n; i++)
-	{
-		memset(&cache_entries[i], 0, sizeof(CacheEntry));
-		cache_entries[i].next = i + 1 < n ? i + 1 : CACHE_NONE;
-	}
+	/* entries are made when they are first used: memory that no document needs is never touched */
+	cache_shared->free_entry = CACHE_NONE;
 	for (uint32 i = 0; i < cache_shared->nreaders; i++)
 		pg_atomic_init_u64(&cache_readers[i].epoch, 0);
 	memset(buckets, 0xff, nbuckets() * sizeof(uint32));

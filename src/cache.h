@@ -120,14 +120,16 @@ extern bool cache_get_place(Oid relation, int64 id, uint64 *place);
 /*
  * For the library's start: cache_define_settings; cache_configured, whether they ask for
  * a cache; cache_scorer_argument, what the scorer is told of them; cache_shared_size,
- * bytes of PostgreSQL's shared memory; cache_host_bytes, of the mapping; cache_start,
- * in the shared memory hook; cache_register_worker.
+ * bytes of PostgreSQL's shared memory; cache_host_bytes, of the mapping;
+ * cache_available_memory, that the machine could give now, or 0 where that is not known;
+ * cache_start, in the shared memory hook; cache_register_worker.
  */
 extern void cache_define_settings(void);
 extern bool cache_configured(void);
 extern const char *cache_scorer_argument(void);
 extern Size cache_shared_size(void);
 extern uint64 cache_host_bytes(void);
+extern uint64 cache_available_memory(void);
 extern void cache_start(void);
 extern void cache_register_worker(void);
 

@@ -26,6 +26,7 @@
 /* GPU memory is read fastest at such addresses */
 #define DEVICE_ALIGNMENT 256
 
+/* unless the tier is too small for four of them, of which documents can be in two */
 #define MIN_SEGMENT (1024 * 1024)
 #define SEGMENT_UNIT (64 * 1024)
 
@@ -205,8 +206,8 @@ cache_clear(uint32 number, uint64 size)
 
 	for (uint32 i = 0; i < tier->nsegments; i++)
 		cache_empty(number, &tier->segments[i]);
-	tier->segment_size = Max(size / CACHE_SEGMENTS, Min(Max(size / 64, MIN_SEGMENT), 4 * MIN_SEGMENT));
-	tier->segment_size = tier->segment_size / SEGMENT_UNIT * SEGMENT_UNIT;
+	tier->segment_size = Max(size / CACHE_SEGMENTS, Min(Max(size / 64, Min(MIN_SEGMENT, size / 4)), 4 * MIN_SEGMENT));
+	tier->segment_size = Max(tier->segment_size / SEGMENT_UNIT, 1) * SEGMENT_UNIT;
 	tier->nsegments = Min(size / tier->segment_size, CACHE_SEGMENTS);
 	tier->alignment = number == CACHE_HOST ? HOST_ALIGNMENT : DEVICE_ALIGNMENT;
 	tier->nfree = tier->nsegments;

@@ -99,9 +99,10 @@ typedef struct CacheShared
 	pg_atomic_uint64 epoch;
 	pg_atomic_uint64 oid; /* the object id counter when last looked at, with its wraps above 32 bits */
 	uint32 nentries;
-	uint32 mask; /* of buckets and seen */
-	uint32 free_entry;
-	uint32 nfree_entries;
+	uint32 mask;          /* of buckets and seen */
+	uint32 free_entry;    /* one that was used before, or CACHE_NONE */
+	uint32 first_unused;  /* and all after it */
+	uint32 nfree_entries; /* both kinds */
 	uint32 nreaders;
 	uint64 sequence;
 	Latch *worker; /* NULL: none */
@@ -143,6 +144,13 @@ cache_segment_of(uint32 tier, uint64 offset)
 	return offset / cache_shared->tiers[tier].segment_size;
 }
 
+/* Segments that should be free, or soon be. */
+static inline uint32
+cache_low_water(const CacheTier *tier)
+{
+	return Max(2, tier->nsegments / 32);
+}
+
 static inline uint64
 cache_entry_size(const CacheEntry *entry)
 {
@@ -161,6 +169,9 @@ cache_read_entry(uint32 number, CacheEntry *copy)
 	pg_read_barrier();
 	return version % 2 == 0 && entry->version == version;
 }
+
+/* Whether an entry's value id may have been given to other bytes. */
+extern bool cache_outdated(const CacheEntry *entry);
 
 /* cache_arena.c */
 extern bool cache_reserve_locked(uint32 tier, uint32 size, SegmentKind kind, bool last, CacheAdmission *place);

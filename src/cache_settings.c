@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cache_internal.h"
+#include "prewarm.h"
 
 int maxsim_host_cache_size = 0;
 char *maxsim_gpu_cache_size = NULL;
@@ -21,6 +22,7 @@ static bool
 parse_gpu_cache_size(const char *value, char *argument, Size size, const char **hint)
 {
 	int number;
+	long share;
 
 	*hint = NULL;
 	if (pg_strcasecmp(value, "off") == 0)
@@ -29,10 +31,10 @@ parse_gpu_cache_size(const char *value, char *argument, Size size, const char **
 	{
 		char *end;
 
-		number = strtol(value, &end, 10);
-		if (end != value + strlen(value) - 1 || number < 1 || number > MAX_PERCENT)
+		share = strtol(value, &end, 10);
+		if (end != value + strlen(value) - 1 || share < 1 || share > MAX_PERCENT)
 			return false;
-		snprintf(argument, size, "%d%%", number);
+		snprintf(argument, size, "%ld%%", share);
 		return true;
 	}
 	else if (!parse_int(value, &number, GUC_UNIT_MB, hint) || number < 0)
@@ -75,6 +77,25 @@ cache_host_bytes(void)
 	return maxsim_host_cache_size * MEGABYTE;
 }
 
+uint64
+cache_available_memory(void)
+{
+	unsigned long long kilobytes = 0;
+#ifdef __linux__
+	FILE *file = fopen("/proc/meminfo", "r");
+	char line[256];
+
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+	{
+		if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+			break;
+	}
+	if (file != NULL)
+		fclose(file);
+#endif
+	return kilobytes * 1024;
+}
+
 void
 cache_define_settings(void)
 {
@@ -97,6 +118,16 @@ cache_define_settings(void)
 	DefineCustomIntVariable("flash_maxsim.cache_documents",
 							"The most documents that the cache knows; 0 derives it from the sizes.",
 							NULL, &maxsim_cache_documents, 0, 0, 1 << 28, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	/* off: who warms the cache after a restart takes part of the disk's time from others */
+	DefineCustomBoolVariable("flash_maxsim.autoprewarm",
+							 "Whether the documents that the cache had are loaded again after a restart.",
+							 NULL, &maxsim_autoprewarm, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("flash_maxsim.autoprewarm_interval",
+							"How often the documents that the cache has are listed for that; 0: at the server's end only.",
+							NULL, &maxsim_autoprewarm_interval, 300, 0, INT_MAX / 1000, PGC_SIGHUP,
+							GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 bool

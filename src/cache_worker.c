@@ -23,9 +23,12 @@
 
 #include "cache_internal.h"
 #include "engine_gpu.h"
+#include "prewarm.h"
 #include "stats.h"
 
 #define IDLE_MS 1000
+/* while documents of before are loaded */
+#define SOON_MS 100
 /* while segments wait for their last readers */
 #define RETIRED_MS 5
 
@@ -38,13 +41,6 @@ typedef struct Spared
 	uint32 size;
 	CacheAdmission place;
 } Spared;
-
-/* Segments that should be free, or soon be. */
-static uint32
-low_water(const CacheTier *tier)
-{
-	return Max(2, tier->nsegments / 32);
-}
 
 /* Frees what no reader can be at any more; returns how many segments still wait. */
 static uint32
@@ -70,7 +66,17 @@ free_retired(CacheTier *tier)
 	return waiting;
 }
 
-/* The segment to be emptied next, or NULL. */
+/* Whether the directory is about to be full. */
+static bool
+few_entries(void)
+{
+	return cache_shared->nfree_entries < cache_shared->nentries / 64;
+}
+
+/*
+ * The segment to be emptied next, or NULL.  One that is being filled only where the
+ * directory is full before the segment is.
+ */
 static CacheSegment *
 choose_victim(CacheTier *tier)
 {
@@ -82,7 +88,7 @@ choose_victim(CacheTier *tier)
 		CacheSegment *segment = &tier->segments[i];
 		CacheSegment **victim = &victims[segment->kind];
 
-		if (segment->state == SEGMENT_FULL && (*victim == NULL || segment->sequence < (*victim)->sequence))
+		if ((segment->state == SEGMENT_FULL || (segment->state == SEGMENT_OPEN && few_entries())) && (*victim == NULL || segment->sequence < (*victim)->sequence))
 			*victim = segment;
 	}
 	return victims[first] != NULL ? victims[first] : victims[1 - first];
@@ -98,24 +104,22 @@ drop_unused(uint32 number, CacheSegment *segment, Spared **spared)
 	CacheTier *tier = &cache_shared->tiers[number];
 	uint64 room = tier->segment_size / 2;
 	uint32 kept = CACHE_NONE;
-	uint32 capacity = 1024;
 	uint32 n = 0;
 
-	*spared = palloc_array(Spared, capacity);
+	/* before anything is changed, since it may be an error */
+	for (uint32 entry = segment->first; entry != CACHE_NONE; entry = cache_list(number, entry))
+		n++;
+	*spared = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Spared));
+	n = 0;
 	for (uint32 entry = segment->first, next; entry != CACHE_NONE; entry = next)
 	{
 		CacheEntry *e = &cache_entries[entry];
 		Spared *s;
 
 		next = cache_list(number, entry);
-		if (n == capacity)
-		{
-			capacity *= 2;
-			*spared = repalloc_huge(*spared, capacity * sizeof(Spared));
-		}
 		s = &(*spared)[n];
 		s->size = cache_entry_size(e);
-		if (e->uses == 0 || s->size > room ||
+		if (e->uses == 0 || cache_outdated(e) || s->size > room ||
 			!cache_reserve_locked(number, s->size, SEGMENT_LASTING, true, &s->place))
 		{
 			cache_locate(entry, number, CACHE_NOWHERE);
@@ -166,6 +170,8 @@ copy_on_device(uint32 tier, const Spared *spared, uint32 n)
 			table->device = table->copy_device = tier - CACHE_DEVICE(0);
 			table->copy_to = s->place.offset;
 		}
+		/* should this process end meanwhile, nothing comes to where it is copied from and to */
+		atomic_store(&slot.slot->reader_epoch, pg_atomic_read_u64(&cache_shared->epoch));
 		gpu_submit(&slot, &query, counts, 0);
 		ok = gpu_wait(&slot, &reason) == MAXSIM_OK;
 	}
@@ -235,6 +241,8 @@ empty_segment(uint32 number)
 		LWLockRelease(&cache_shared->lock);
 		return false;
 	}
+	if (segment->state == SEGMENT_OPEN)
+		tier->open[segment->kind] = CACHE_NONE;
 	segment->state = SEGMENT_EMPTYING;
 	generation = segment->generation;
 	n = drop_unused(number, segment, &spared);
@@ -267,8 +275,8 @@ tend(uint32 number)
 		LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 		pg_atomic_write_u64(&cache_shared->oid, cache_oid_now());
 		waiting = free_retired(tier);
-		few = tier->nfree + waiting < low_water(tier) ||
-			  (waiting == 0 && cache_shared->nfree_entries < cache_shared->nentries / 64);
+		few = tier->nfree + waiting < cache_low_water(tier) ||
+			  (waiting == 0 && few_entries());
 		LWLockRelease(&cache_shared->lock);
 		if (!few || !empty_segment(number))
 			return waiting > 0;
@@ -280,6 +288,7 @@ forget_latch(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
+	LWLockReleaseAll(); /* an error may have come while it was held */
 	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 	cache_shared->worker = NULL;
 	LWLockRelease(&cache_shared->lock);
@@ -314,6 +323,7 @@ cache_worker_main(Datum arg)
 		proc_exit(0);
 	context = AllocSetContextCreate(TopMemoryContext, "maxsim cache worker", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
+	autoprewarm_begin();
 	before_shmem_exit(forget_latch, 0);
 	LWLockAcquire(&cache_shared->lock, LW_EXCLUSIVE);
 	cache_shared->worker = MyLatch;
@@ -323,12 +333,16 @@ cache_worker_main(Datum arg)
 	for (;;)
 	{
 		bool waiting = false;
+		long pause;
 
 		for (uint32 tier = 0; tier < CACHE_TIERS; tier++)
 			waiting |= tend(tier);
+		pause = waiting ? RETIRED_MS : IDLE_MS;
+		if (autoprewarm_tick())
+			pause = Min(pause, SOON_MS);
 		MemoryContextReset(context);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 waiting ? RETIRED_MS : IDLE_MS, PG_WAIT_EXTENSION);
+						 pause, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)

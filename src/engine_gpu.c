@@ -154,31 +154,36 @@ is_connected(void)
 }
 
 bool
-gpu_ready(void)
+gpu_connect(char *reason)
 {
-	char reason[MAXSIM_MESSAGE_SIZE];
 	ScorerState state = SCORER_UNAVAILABLE;
 
-	if (maxsim_engine == ENGINE_CPU)
-		return false;
 	if (scorer_control == NULL)
-		strlcpy(reason, scorer_absence(), sizeof(reason));
+		strlcpy(reason, scorer_absence(), MAXSIM_MESSAGE_SIZE);
 	else
 	{
 		SpinLockAcquire(&scorer_control->mutex);
 		state = scorer_control->state;
-		strlcpy(reason, scorer_control->reason, sizeof(reason));
+		strlcpy(reason, scorer_control->reason, MAXSIM_MESSAGE_SIZE);
 		SpinLockRelease(&scorer_control->mutex);
 	}
-	if (state == SCORER_READY)
-	{
-		if (scorer_socket >= 0 && (scorer_incarnation != pg_atomic_read_u32(&scorer_control->incarnation) ||
-								   !is_connected()))
-			disconnect();
-		if (scorer_socket >= 0 || connect_to_scorer(reason, sizeof(reason)))
-			return true;
-	}
+	if (state != SCORER_READY)
+		return false;
+	if (scorer_socket >= 0 && (scorer_incarnation != pg_atomic_read_u32(&scorer_control->incarnation) ||
+							   !is_connected()))
+		disconnect();
+	return scorer_socket >= 0 || connect_to_scorer(reason, MAXSIM_MESSAGE_SIZE);
+}
 
+bool
+gpu_ready(void)
+{
+	char reason[MAXSIM_MESSAGE_SIZE];
+
+	if (maxsim_engine == ENGINE_CPU)
+		return false;
+	if (gpu_connect(reason))
+		return true;
 	if (maxsim_engine == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -32,9 +32,10 @@ typedef struct GpuSlot
 } GpuSlot;
 
 /*
- * gpu_ready		Whether the scorer takes work now, connecting to it if need be.
- *					Where flash_maxsim.engine is cuda, an error that says why not;
- *					where it is auto, counted and false.
+ * gpu_connect		Whether the scorer takes work now, connecting to it if need be; if
+ *					not, reason, of MAXSIM_MESSAGE_SIZE bytes, says why.
+ * gpu_ready		The same as flash_maxsim.engine wants it: where that is cuda, an error
+ *					that says why not; where it is auto, counted and false.
  * gpu_incarnation	Of the scorer that this backend is connected to.
  * gpu_devices		How many devices it has; at least 1.
  * gpu_acquire		Takes a free slot.  wait: waits for one, interruptibly, some seconds at the
@@ -42,12 +43,14 @@ typedef struct GpuSlot
  * gpu_data			The slot's memory for query and documents.
  * gpu_submit		Sends it to the scorer: query at the start of its data, documents of
  *					format f, counts[f] of them, in the order of formats in its table; work,
- *					in multiply-adds, says how long that may take.
+ *					in multiply-adds, says how long that may take.  A query without tokens
+ *					only has documents copied.
  *					If the scorer is gone, gpu_wait tells.
  * gpu_wait			Waits, interruptibly, until the scorer is done with a slot.  If that
  *					failed, *reason says why; the documents are still in the slot.
  * gpu_release		Gives a slot back, whatever its state.
  */
+extern bool gpu_connect(char *reason);
 extern bool gpu_ready(void);
 extern uint32 gpu_incarnation(void);
 extern int gpu_devices(void);

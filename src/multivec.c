@@ -85,11 +85,20 @@ multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens)
 	return value;
 }
 
+bool
+multivec_is_sound(const Multivec *value, uint64 size)
+{
+	return size >= MULTIVEC_HEADER_SIZE &&
+		   value->format < MAXSIM_NFORMATS && value->unused1 == 0 && value->unused2 == 0 &&
+		   value->dim <= MULTIVEC_MAX_DIM && (value->dim > 0 || value->ntokens == 0) &&
+		   multivec_elements_size(value->format, value->dim, value->ntokens) == size - MULTIVEC_HEADER_SIZE;
+}
+
 void
 multivec_check(const Multivec *value, uint64 size)
 {
-	uint64 elements_size = size - MULTIVEC_HEADER_SIZE;
-
+	if (multivec_is_sound(value, size))
+		return;
 	if (size < MULTIVEC_HEADER_SIZE)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -100,13 +109,11 @@ multivec_check(const Multivec *value, uint64 size)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("multivec has an unknown header: format %u, reserved %u and %u",
 						value->format, value->unused1, value->unused2)));
-	if (value->dim > MULTIVEC_MAX_DIM || (value->dim == 0 && value->ntokens > 0) ||
-		multivec_elements_size(value->format, value->dim, value->ntokens) != elements_size)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("multivec's header does not fit its size: %u tokens of dimension %u in format %s, but %llu bytes of elements",
-						value->ntokens, value->dim, multivec_format_name(value->format),
-						(unsigned long long) elements_size)));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("multivec's header does not fit its size: %u tokens of dimension %u in format %s, but %llu bytes of elements",
+					value->ntokens, value->dim, multivec_format_name(value->format),
+					(unsigned long long) size - MULTIVEC_HEADER_SIZE)));
 }
 
 Multivec *

@@ -38,10 +38,12 @@ multivec_elements_size(MaxsimFormat format, uint32 dim, uint32 ntokens)
  * multivec_check	Believes nothing: an error unless the header of a value of size
  *					bytes in all is one that we could have written.  Of a value that is
  *					shorter than a header it reads nothing.
+ * multivec_is_sound	The same check without an error, of what may be no multivec.
  * multivec_from_datum	Detoasts and checks.
  */
 extern Multivec *multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens);
 extern void multivec_check(const Multivec *value, uint64 size);
+extern bool multivec_is_sound(const Multivec *value, uint64 size);
 extern Multivec *multivec_from_datum(Datum datum);
 
 #define PG_GETARG_MULTIVEC_P(n) multivec_from_datum(PG_GETARG_DATUM(n))

@@ -32,14 +32,7 @@ ids_argument(FunctionCallInfo fcinfo)
 {
 	ArrayType *ids = PG_GETARG_ARRAYTYPE_P(1);
 
-	if (ARR_NDIM(ids) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("array of document ids must have 1 dimension, not %d", ARR_NDIM(ids))));
-	if (array_contains_nulls(ids))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("array of document ids must not contain NULL")));
+	source_check_ids(ids);
 	return ids;
 }
 

@@ -21,6 +21,7 @@
 #include "utils/timestamp.h"
 
 #include "cache.h"
+#include "prewarm.h"
 #include "scorer.h"
 
 ScorerControl *scorer_control = NULL;
@@ -46,7 +47,7 @@ request_shared_memory(void)
 #endif
 	RequestAddinShmemSpace(MAXALIGN(sizeof(ScorerControl)));
 	if (cache_configured())
-		RequestAddinShmemSpace(cache_shared_size());
+		RequestAddinShmemSpace(add_size(cache_shared_size(), progress_shared_size()));
 }
 
 static void
@@ -60,32 +61,12 @@ unmap(void)
 	scorer_mapping_fd = -1;
 }
 
-/* Memory that the machine could give now; 0: not known. */
-static uint64
-available_memory(void)
-{
-	unsigned long long kilobytes = 0;
-#ifdef __linux__
-	FILE *file = fopen("/proc/meminfo", "r");
-	char line[256];
-
-	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-	{
-		if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
-			break;
-	}
-	if (file != NULL)
-		fclose(file);
-#endif
-	return kilobytes * 1024;
-}
-
 /* The host arena's size: none, rather than more than there is. */
 static uint64
 arena_bytes(void)
 {
 	uint64 wanted = cache_host_bytes();
-	uint64 available = available_memory();
+	uint64 available = cache_available_memory();
 
 	if (wanted == 0 || available == 0 || wanted <= available)
 		return wanted;
@@ -169,7 +150,10 @@ start_shared_memory(void)
 	}
 	LWLockRelease(AddinShmemInitLock);
 	if (cache_configured())
+	{
 		cache_start();
+		progress_start();
+	}
 }
 
 void

@@ -251,3 +251,16 @@ source_resolve(const char *name, Oid fn_oid)
 	source->shows_ctid = source->is_plain && pg_class_aclcheck(relation, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 	return source;
 }
+
+void
+source_check_ids(ArrayType *ids)
+{
+	if (ARR_NDIM(ids) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("array of document ids must have 1 dimension, not %d", ARR_NDIM(ids))));
+	if (array_contains_nulls(ids))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("array of document ids must not contain NULL")));
+}

@@ -46,12 +46,14 @@ typedef void (*SourceRow)(void *arg, int64 id, Datum document, bool is_null);
  * source_resolve	Finds what a name like 'docs(id, embedding)' stands for; NULL stands
  *					for flash_maxsim.source.  fn_oid is a function of the extension.
  *					Errors: no such relation or column, a column of a wrong type.
+ * source_check_ids	An error unless the array has one dimension and no NULL.
  * source_read		Calls row for every visible row with one of the ids, a bigint[]
  *					without NULLs, in no particular order; for an id that occurs several
  *					times in the source, several times.
  * source_read_all	Calls row for every visible row.
  */
 extern Source *source_resolve(const char *name, Oid fn_oid);
+extern void source_check_ids(ArrayType *ids);
 extern void source_read(const Source *source, ArrayType *ids, SourceRow row, void *arg);
 extern void source_read_all(const Source *source, SourceRow row, void *arg);
 

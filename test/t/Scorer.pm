@@ -68,11 +68,11 @@ sub is_running
 	return -e "/proc/$pid" && slurp_file("/proc/$pid/stat") !~ /\) Z /;
 }
 
-# Polls until the code returns true; false after the time limit.
+# Polls until the code returns true; false after the time limit, in seconds.
 sub await
 {
-	my ($code) = @_;
-	my $end = time + 180;
+	my ($code, $limit) = @_;
+	my $end = time + ($limit // 180);
 
 	while (time < $end)
 	{
