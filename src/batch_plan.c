@@ -46,6 +46,7 @@ bool maxsim_enable_batch_scan = true;
 
 static planner_hook_type previous_planner = NULL;
 static int next_node_id;
+static bool below_gather; /* the plan in work is */
 
 /* A node in the making. */
 typedef struct Wrapping
@@ -272,6 +273,7 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 	plan->plan_rows = child->plan_rows;
 	plan->plan_width = child->plan_width;
 	plan->parallel_safe = child->parallel_safe;
+	plan->parallel_aware = below_gather; /* it is given shared memory then, for EXPLAIN */
 	plan->plan_node_id = next_node_id++;
 	plan->extParam = bms_copy(child->extParam);
 	plan->allParam = bms_copy(child->allParam);
@@ -509,6 +511,7 @@ static Plan *
 add_batch_scans(Plan *plan, Demand demand)
 {
 	Demand below;
+	bool saved_below_gather = below_gather;
 
 	if (plan == NULL)
 		return NULL;
@@ -533,7 +536,9 @@ add_batch_scans(Plan *plan, Demand demand)
 		default:
 			break;
 	}
+	below_gather |= IsA(plan, Gather) || IsA(plan, GatherMerge);
 	plan->lefttree = add_batch_scans(plan->lefttree, below);
+	below_gather = saved_below_gather;
 	/* a join may stop reading its inner side; a hash it reads whole */
 	plan->righttree = add_batch_scans(plan->righttree, ROWS_SOME);
 
@@ -555,6 +560,7 @@ plan_statement(Query *query, const char *string, int cursor_options, ParamListIn
 		(statement->commandType != CMD_SELECT && statement->commandType != CMD_INSERT))
 		return statement;
 	next_node_id = FIRST_NODE_ID;
+	below_gather = false;
 	/* a cursor may be read backward, or not to its end */
 	statement->planTree = add_batch_scans(statement->planTree,
 										  (cursor_options & (CURSOR_OPT_SCROLL | CURSOR_OPT_FAST_PLAN)) == 0 ? ROWS_ALL : ROWS_SOME);

@@ -10,6 +10,7 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/parallel.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
@@ -50,6 +51,14 @@ typedef struct Call
 	bool *nulls;
 } Call;
 
+/* What EXPLAIN says. */
+typedef struct Figures
+{
+	uint64 documents;
+	uint64 windows;
+	uint64 totals[STATS_COUNTERS]; /* of the batches */
+} Figures;
+
 typedef struct BatchScanState
 {
 	CustomScanState css;
@@ -65,9 +74,9 @@ typedef struct BatchScanState
 	bool read_whole; /* all rows will be asked for */
 	int64 handed_on; /* rows, since the start or a rescan */
 	bool at_end;
-	uint64 documents; /* for EXPLAIN, as the following */
-	uint64 windows;
-	uint64 totals[STATS_COUNTERS]; /* of the batches */
+	Figures figures;
+	Figures *shared; /* a worker's own, or all workers' [nworkers]; NULL: none */
+	int nworkers;
 } BatchScanState;
 
 static const CustomExecMethods exec_methods;
@@ -243,7 +252,7 @@ add_document(BatchScanState *state, Call *call, int n, const TupleTableSlot *slo
 		call->nulls[n] = true;
 		return;
 	}
-	state->documents++;
+	state->figures.documents++;
 	if (query >= 0)
 	{
 		if (is_changing(call))
@@ -267,7 +276,7 @@ add_document(BatchScanState *state, Call *call, int n, const TupleTableSlot *slo
 		MemoryContext old = MemoryContextSwitchTo(state->window);
 
 		call->batch = batch_begin(&call->query, call->plan.type, NULL, deliver, call);
-		batch_count(call->batch, state->totals);
+		batch_count(call->batch, state->figures.totals);
 		MemoryContextSwitchTo(old);
 	}
 	batch_add(call->batch, n, document, false);
@@ -332,7 +341,10 @@ read_window(BatchScanState *state)
 	}
 	for (int i = 0; i < state->ncalls; i++)
 		finish_batch(&state->calls[i]);
-	state->windows += state->nrows > 0;
+	state->figures.windows += state->nrows > 0;
+	/* now, as the leader may not wait for a worker's end */
+	if (IsParallelWorker() && state->shared != NULL)
+		*state->shared = state->figures;
 }
 
 /* The scan tuple of row number n: the child's columns, then the scores. */
@@ -420,6 +432,52 @@ end(CustomScanState *node)
 	ExecEndNode(outerPlanState(node));
 }
 
+static Size
+estimate_shared(CustomScanState *node, ParallelContext *pcxt)
+{
+	(void) node;
+	return mul_size(Max(pcxt->nworkers, 1), sizeof(Figures));
+}
+
+static void
+initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
+{
+	BatchScanState *state = (BatchScanState *) node;
+
+	state->shared = coordinate;
+	state->nworkers = pcxt->nworkers;
+	memset(coordinate, 0, Max(pcxt->nworkers, 1) * sizeof(Figures));
+}
+
+/* A worker goes on with what one of its number has done before a rescan. */
+static void
+initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
+{
+	BatchScanState *state = (BatchScanState *) node;
+
+	(void) toc;
+	state->shared = (Figures *) coordinate + ParallelWorkerNumber;
+	state->figures = *state->shared;
+}
+
+/* The leader takes over what workers did, before the shared memory goes. */
+static void
+shutdown_shared(CustomScanState *node)
+{
+	BatchScanState *state = (BatchScanState *) node;
+
+	if (IsParallelWorker() || state->shared == NULL)
+		return;
+	for (int i = 0; i < state->nworkers; i++)
+	{
+		state->figures.documents += state->shared[i].documents;
+		state->figures.windows += state->shared[i].windows;
+		for (int k = 0; k < STATS_COUNTERS; k++)
+			state->figures.totals[k] += state->shared[i].totals[k];
+	}
+	state->shared = NULL;
+}
+
 /* A count; in text only if there is something to be said. */
 static void
 explain_count(ExplainState *es, const char *label, uint64 n)
@@ -428,12 +486,12 @@ explain_count(ExplainState *es, const char *label, uint64 n)
 		ExplainPropertyUInteger(label, NULL, n, es);
 }
 
-/* What the node did in this process: nothing of it under COSTS OFF, since it varies. */
+/* What the node did, in all processes: nothing of it under COSTS OFF, since it varies. */
 static void
 explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	BatchScanState *state = (BatchScanState *) node;
-	const uint64 *totals = state->totals;
+	const uint64 *totals = state->figures.totals;
 	bool by_cpu = totals[STATS_DOCUMENTS_CPU] > 0;
 	bool by_scorer = totals[STATS_DOCUMENTS_SCORER] > 0;
 
@@ -444,8 +502,8 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyText("Engine", by_cpu ? "cpu, scorer" : "scorer", es);
 	else
 		ExplainPropertyText("Engine", by_cpu ? "cpu" : "none", es);
-	ExplainPropertyUInteger("Documents", NULL, state->documents, es);
-	ExplainPropertyUInteger("Batch Windows", NULL, state->windows, es);
+	ExplainPropertyUInteger("Documents", NULL, state->figures.documents, es);
+	ExplainPropertyUInteger("Batch Windows", NULL, state->figures.windows, es);
 	explain_count(es, "Host Cache Hits", totals[STATS_HITS_HOST]);
 	explain_count(es, "GPU Cache Hits", totals[STATS_HITS_GPU]);
 	explain_count(es, "Documents Fetched", totals[STATS_MISSES] + totals[STATS_REFETCHED]);
@@ -465,5 +523,9 @@ static const CustomExecMethods exec_methods = {
 	.ExecCustomScan = next_row,
 	.EndCustomScan = end,
 	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = estimate_shared,
+	.InitializeDSMCustomScan = initialize_shared,
+	.InitializeWorkerCustomScan = initialize_worker,
+	.ShutdownCustomScan = shutdown_shared,
 	.ExplainCustomScan = explain,
 };

@@ -330,6 +330,21 @@ foreach my $round (1 .. $rounds)
 	}
 }
 
+# EXPLAIN adds up what the leader and the workers did
+$node->safe_psql('postgres', q{
+	CREATE TABLE shared AS SELECT i AS id, ('[[' || i % 7 || ',2],[1,' || i % 3 || ']]')::multivec AS d FROM generate_series(1, 5000) i;
+	ALTER TABLE shared SET (parallel_workers = 2);
+	ANALYZE shared;
+});
+foreach my $leader ('on', 'off')
+{
+	my $parallel = join('; ', map { "SET $_" } 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0', "parallel_leader_participation = $leader");
+	my $plan = $node->safe_psql('postgres', "$parallel; EXPLAIN (ANALYZE) SELECT id FROM shared ORDER BY maxsim('[[1,2]]', d) LIMIT 3");
+
+	like($plan, qr/Gather(?s:.*)Parallel Custom Scan \(MaxSim\).*\n\s+Engine: cpu\n\s+Documents: 5000\n/, "EXPLAIN of workers, leader $leader");
+	unlike($node->safe_psql('postgres', "$parallel; EXPLAIN (ANALYZE, COSTS OFF) SELECT id FROM shared ORDER BY maxsim('[[1,2]]', d) LIMIT 3"), qr/Documents/, '... and nothing without costs');
+}
+
 $node->backup('backup', backup_options => ['--checkpoint=fast']);
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
