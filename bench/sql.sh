@@ -47,7 +47,7 @@ rerank_case()
 	for ((round = 0; round < ROUNDS; round++)); do
 		read -r engine hot stream < <(as_user "$WORK/engine_time" "$shape" "${format/array/f32}")
 		{
-			pgbench_round "$transactions" "$folder"/{rerank,detoast,per_row}.sql | awk -v n="$n" '{ print $1, $2 / n }'
+			PGOPTIONS='-c flash_maxsim.enable_batch_scan=off' pgbench_round "$transactions" "$folder"/{rerank,detoast,per_row}.sql | awk -v n="$n" '{ print $1, $2 / n }'
 			printf 'engine_hot %s\nengine_stream %s\n' "$hot" "$stream"
 		} >"$WORK/round"
 		awk '{ v[$1] = $2; print } END { print "ratio", v["rerank"] / (v["detoast"] + v["engine_hot"])
@@ -76,6 +76,32 @@ batch_size_case()
 	for size in "${sizes[@]}"; do
 		result batch_size - f16 "${QUERY_TOKENS}x128x$QUERY_DIM" "$size" \
 			"$(median_of "$size" <"$folder/sizes" | awk '{ print $1 / 1000 }')"
+	done
+}
+
+# ORDER BY maxsim(...) over a whole table: in batches, row by row, and with a worker
+# beside the leader.
+order_by_case()
+{
+	local table=$1 n=$2 folder=$WORK/scripts/order_by round name options
+
+	as_user mkdir -p "$folder"
+	as_user tee "$folder/order_by.sql" >/dev/null <<-END
+		SELECT id FROM $table ORDER BY maxsim((SELECT e FROM query), e) DESC LIMIT 10;
+	END
+	run_sql -c "ALTER TABLE $table SET (parallel_workers = 1)"
+	for ((round = 0; round < ROUNDS; round++)); do
+		while read -r name options; do
+			PGOPTIONS="-c session_preload_libraries=flash_maxsim $options" pgbench_round 5 "$folder/order_by.sql" |
+				awk -v name="$name" -v n="$n" '{ print name, $2 / n }' >>"$folder/rounds"
+		done <<-END
+			batches -c max_parallel_workers_per_gather=0
+			per_row -c max_parallel_workers_per_gather=0 -c flash_maxsim.enable_batch_scan=off
+			two_processes -c max_parallel_workers_per_gather=1
+		END
+	done
+	for name in batches per_row two_processes; do
+		result "order_by_$n" - f16 "${QUERY_TOKENS}x128x$QUERY_DIM" "$name" "$(median_of "$name" <"$folder/rounds")"
 	done
 }
 
@@ -168,6 +194,7 @@ sql_run()
 	rerank_case docs_f32 'multivec' f32 128 1000 45
 	rerank_case docs_bf16 'multivec' bf16 128 1000 60
 	rerank_case docs_array 'real[]' array 128 1000 45
+	order_by_case docs_f16 10000
 	batch_size_case
 	connections_case
 	parse_case

@@ -77,6 +77,12 @@ batch_begin_load(CacheLoad *load, DocumentType type, const char *source)
 	return batch;
 }
 
+void
+batch_count(Batch *batch, uint64 *totals)
+{
+	batch->buffers.stats.totals = totals;
+}
+
 /* Says which document an error is about. */
 static void
 document_error_context(void *arg)

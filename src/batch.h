@@ -19,12 +19,14 @@ typedef struct Batch Batch;
  *				context, whose reset gives everything back, also after an error.  Errors
  *				name the document they are about, and the source, if that is not NULL.
  * batch_begin_load	The same for documents that only are to come into the cache.
+ * batch_count	Has what the batch does added to totals[STATS_COUNTERS] as well, until its end.
  * batch_add	Adds a document, as a slot has it: TOAST pointer, inline or NULL.  It is
  *				not needed afterwards.  Needs an active snapshot.
  * batch_end	Scores and delivers, or loads, what is left, and gives everything back.
  */
 extern Batch *batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg);
 extern Batch *batch_begin_load(CacheLoad *load, DocumentType type, const char *source);
+extern void batch_count(Batch *batch, uint64 *totals);
 extern void batch_add(Batch *batch, int64 id, Datum document, bool is_null);
 extern void batch_end(Batch *batch);
 

@@ -3,14 +3,16 @@
  *		Putting batch scans into plans: see batch_scan.h.
  *
  * It is done to the finished plan.  Where a node computes maxsim(query, document) for each
- * of its rows, with a query that is the same for all of them, it computes the document
- * instead, which is a pointer, and a node above it the scores of many rows at once.  The
+ * of its rows it computes the document instead, which is a pointer, and the query, if that
+ * is not the same for all of them, and a node above it the scores of many rows at once.  The
  * rows that leave that node are those that left the other, so nothing else in the plan
  * changes: sorts, limits, joins, partitions and parallel workers are the planner's.
  *
  * A batch reads rows ahead.  So a node is left alone if its rows may not all be wanted,
  * under a limit without a sort for example, and a call that may not be made for each
- * row, in a CASE for example.
+ * row, in a CASE for example.  What asks for a statement's rows may stop all the same, as
+ * a function in SQL does after one: so only what a sort, a hash or an aggregation reads
+ * is read ahead at once, elsewhere no more than has been asked for so far.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -44,6 +46,7 @@ bool maxsim_enable_batch_scan = true;
 
 static planner_hook_type previous_planner = NULL;
 static int next_node_id;
+static bool below_gather; /* the plan in work is */
 
 /* A node in the making. */
 typedef struct Wrapping
@@ -51,8 +54,18 @@ typedef struct Wrapping
 	List *child_tlist; /* what the node below is to compute */
 	List *calls;       /* FuncExprs, all different */
 	List *columns;     /* of their documents, in child_tlist */
+	List *queries;     /* columns of their queries; 0: one for all rows */
 	bool failed;       /* it cannot be done */
+	bool read_whole;   /* whoever asks for the first row asks for all */
 } Wrapping;
+
+/* Which rows of a plan will be asked for, once there is one. */
+typedef enum Demand
+{
+	ROWS_SOME, /* nobody knows */
+	ROWS_ALL,  /* all, unless the client stops */
+	ROWS_WHOLE /* all */
+} Demand;
 
 /* The C function that an SQL function stands for, if it is this extension's. */
 static bool
@@ -89,20 +102,18 @@ is_maxsim(Oid function, DocumentType *type)
 	return found;
 }
 
-/* Whether a call can be scored in batches: one query for all rows, a document of the row. */
+/*
+ * Whether a call can be scored in batches: a document of the row, and a query that is one
+ * for all rows, or of the row as well and may be the same in the next.
+ */
 static bool
 is_batchable(Node *node, DocumentType *type)
 {
 	FuncExpr *call = (FuncExpr *) node;
-	Node *query;
-	Node *document;
 
 	if (!IsA(node, FuncExpr) || call->funcresulttype != FLOAT4OID || list_length(call->args) != 2)
 		return false;
-	query = linitial(call->args);
-	document = lsecond(call->args);
-	return !contain_var_clause(query) && contain_var_clause(document) &&
-		   is_maxsim(call->funcid, type) &&
+	return contain_var_clause(lsecond(call->args)) && is_maxsim(call->funcid, type) &&
 		   !contain_volatile_functions(node) && !contain_subplans(node) && !contain_agg_clause(node);
 }
 
@@ -184,6 +195,7 @@ score_var(Wrapping *wrapping, FuncExpr *call)
 	}
 	wrapping->calls = lappend(wrapping->calls, call);
 	wrapping->columns = lappend_int(wrapping->columns, column_for(wrapping, lsecond(call->args)));
+	wrapping->queries = lappend_int(wrapping->queries, contain_var_clause(linitial(call->args)) ? column_for(wrapping, linitial(call->args)) : 0);
 	return (Node *) index_var((Expr *) call, SCORE_PLACEHOLDER + n);
 }
 
@@ -238,6 +250,13 @@ uses_column(Node *node, void *context)
 	return expression_tree_walker(node, uses_column, context);
 }
 
+/* A column of the child's, as the scan tuple's description has it. */
+static Expr *
+column_expr(const CustomScan *scan, int column)
+{
+	return copyObject(((TargetEntry *) list_nth(scan->custom_scan_tlist, column - 1))->expr);
+}
+
 /* The node above child, which computes tlist from child's rows and the scores. */
 static Plan *
 make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
@@ -247,12 +266,14 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 	int ncolumns = list_length(wrapping->child_tlist);
 	ListCell *cell;
 	ListCell *column;
+	ListCell *query;
 
 	plan->startup_cost = child->startup_cost;
 	plan->total_cost = child->total_cost;
 	plan->plan_rows = child->plan_rows;
 	plan->plan_width = child->plan_width;
 	plan->parallel_safe = child->parallel_safe;
+	plan->parallel_aware = below_gather; /* it is given shared memory then, for EXPLAIN */
 	plan->plan_node_id = next_node_id++;
 	plan->extParam = bms_copy(child->extParam);
 	plan->allParam = bms_copy(child->allParam);
@@ -271,29 +292,37 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 		var->varno = OUTER_VAR;
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) var, entry->resno, NULL, false));
 	}
-	forboth(cell, wrapping->calls, column, wrapping->columns)
+	forthree(cell, wrapping->calls, column, wrapping->columns, query, wrapping->queries)
 	{
 		FuncExpr *call = copyObject(lfirst(cell));
-		TargetEntry *document = list_nth(scan->custom_scan_tlist, lfirst_int(column) - 1);
-		int resno = list_length(scan->custom_scan_tlist) + 1;
-		DocumentType type = DOCUMENT_MULTIVEC;
-		int used = lfirst_int(column);
+		BatchScanCall private = {.function = call->funcid, .document = lfirst_int(column), .query = lfirst_int(query)};
+		Expr *query_expr = linitial(call->args);
+		Expr *document = column_expr(scan, private.document);
 
-		(void) is_maxsim(call->funcid, &type);
-		scan->custom_exprs = lappend(scan->custom_exprs, copyObject(linitial(call->args)));
-		scan->custom_private = lappend(scan->custom_private,
-									   list_make3_int(used, (int) type, !uses_column((Node *) plan->targetlist, &used)));
-		call->args = list_make2(linitial(call->args), copyObject(document->expr));
-		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) call, resno, NULL, false));
+		(void) is_maxsim(call->funcid, &private.type);
+		private.own_document = !uses_column((Node *) plan->targetlist, &private.document);
+		private.read_whole = wrapping->read_whole;
+		if (private.query > 0)
+		{
+			private.own_query = !uses_column((Node *) plan->targetlist, &private.query);
+			query_expr = column_expr(scan, private.query);
+			scan->custom_exprs = lappend(scan->custom_exprs, makeNullConst(exprType((Node *) query_expr), -1, InvalidOid));
+		}
+		else
+			scan->custom_exprs = lappend(scan->custom_exprs, copyObject(query_expr));
+		scan->custom_private = lappend(scan->custom_private, batch_scan_private(&private));
+		call->args = list_make2(query_expr, document);
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
+										  makeTargetEntry((Expr *) call, list_length(scan->custom_scan_tlist) + 1, NULL, false));
 	}
 	return plan;
 }
 
 /* Puts a node above one that computes calls in its target list. */
 static Plan *
-wrap_target_list(Plan *plan)
+wrap_target_list(Plan *plan, bool read_whole)
 {
-	Wrapping wrapping = {NIL, NIL, NIL, false};
+	Wrapping wrapping = {.read_whole = read_whole};
 	List *tlist = NIL;
 	ListCell *cell;
 
@@ -331,7 +360,8 @@ split_argument(Node *node, void *context)
 
 	if (node == NULL)
 		return NULL;
-	if (is_batchable(node, &type) && IsA(lsecond(((FuncExpr *) node)->args), Var))
+	if (is_batchable(node, &type) && IsA(lsecond(((FuncExpr *) node)->args), Var) &&
+		(IsA(linitial(((FuncExpr *) node)->args), Var) || !contain_var_clause(linitial(((FuncExpr *) node)->args))))
 	{
 		Var *var = (Var *) score_var(&calls->wrapping, (FuncExpr *) node);
 
@@ -371,9 +401,9 @@ split_aggregates(Node *node, void *context)
 
 /* Puts a node below an aggregation whose aggregates have calls as arguments. */
 static void
-wrap_input(Plan *plan)
+wrap_input(Plan *plan, bool read_whole)
 {
-	AggregateCalls calls = {{NIL, NIL, NIL, false}, list_length(plan->lefttree->targetlist), false};
+	AggregateCalls calls = {{.read_whole = read_whole}, list_length(plan->lefttree->targetlist), false};
 	List *targetlist;
 	List *qual;
 	List *tlist = NIL;
@@ -436,26 +466,57 @@ computes_rows(const Plan *plan)
 	}
 }
 
-static Plan *add_batch_scans(Plan *plan, bool all_rows);
+static Plan *add_batch_scans(Plan *plan, Demand demand);
 
 static void
-add_to_list(List *plans, bool all_rows)
+add_to_list(List *plans, Demand demand)
 {
 	ListCell *cell;
 
 	foreach (cell, plans)
-		lfirst(cell) = add_batch_scans(lfirst(cell), all_rows);
+		lfirst(cell) = add_batch_scans(lfirst(cell), demand);
 }
 
-/* all_rows: every row of the plan will be asked for. */
-static Plan *
-add_batch_scans(Plan *plan, bool all_rows)
+/* Which rows of its first child a plan asks for. */
+static Demand
+demand_below(const Plan *plan, Demand demand)
 {
-	bool below = all_rows;
+	switch (nodeTag(plan))
+	{
+		case T_Limit:
+			return ROWS_SOME;
+		case T_MergeJoin: /* stops where the other side ends */
+			return ROWS_SOME;
+		case T_HashJoin: /* looks at one row before it hashes the other side */
+			return Min(demand, ROWS_ALL);
+		case T_WindowAgg:
+#if PG_VERSION_NUM >= 150000
+			if (((const WindowAgg *) plan)->runCondition != NIL)
+				return ROWS_SOME;
+#endif
+			return demand;
+		case T_Sort:
+		case T_Hash:
+			return ROWS_WHOLE;
+		case T_Agg:
+			if (((const Agg *) plan)->aggstrategy == AGG_HASHED || ((const Agg *) plan)->aggstrategy == AGG_PLAIN)
+				return ROWS_WHOLE;
+			return demand;
+		default:
+			return demand;
+	}
+}
+
+static Plan *
+add_batch_scans(Plan *plan, Demand demand)
+{
+	Demand below;
+	bool saved_below_gather = below_gather;
 
 	if (plan == NULL)
 		return NULL;
 	check_stack_depth();
+	below = demand_below(plan, demand);
 	switch (nodeTag(plan))
 	{
 		case T_LockRows:
@@ -463,38 +524,30 @@ add_batch_scans(Plan *plan, bool all_rows)
 		case T_CustomScan:
 		case T_ForeignScan:
 			return plan;
-		case T_Limit:
-			below = false;
-			break;
-		case T_Sort:
-		case T_Hash:
-			below = true;
-			break;
-		case T_Agg:
-			below |= ((Agg *) plan)->aggstrategy == AGG_HASHED || ((Agg *) plan)->aggstrategy == AGG_PLAIN;
-			break;
 		case T_Append:
-			add_to_list(((Append *) plan)->appendplans, all_rows);
+			add_to_list(((Append *) plan)->appendplans, demand);
 			break;
 		case T_MergeAppend:
-			add_to_list(((MergeAppend *) plan)->mergeplans, all_rows);
+			add_to_list(((MergeAppend *) plan)->mergeplans, demand);
 			break;
 		case T_SubqueryScan:
-			((SubqueryScan *) plan)->subplan = add_batch_scans(((SubqueryScan *) plan)->subplan, all_rows);
+			((SubqueryScan *) plan)->subplan = add_batch_scans(((SubqueryScan *) plan)->subplan, demand);
 			break;
 		default:
 			break;
 	}
+	below_gather |= IsA(plan, Gather) || IsA(plan, GatherMerge);
 	plan->lefttree = add_batch_scans(plan->lefttree, below);
+	below_gather = saved_below_gather;
 	/* a join may stop reading its inner side; a hash it reads whole */
-	plan->righttree = add_batch_scans(plan->righttree, false);
+	plan->righttree = add_batch_scans(plan->righttree, ROWS_SOME);
 
-	if (IsA(plan, Agg) && below && plan->lefttree != NULL && plan->lefttree->plan_rows >= MIN_ROWS)
-		wrap_input(plan);
-	if (!all_rows || !computes_rows(plan) || plan->plan_rows < MIN_ROWS ||
+	if (IsA(plan, Agg) && below != ROWS_SOME && plan->lefttree != NULL && plan->lefttree->plan_rows >= MIN_ROWS)
+		wrap_input(plan, below == ROWS_WHOLE);
+	if (demand == ROWS_SOME || !computes_rows(plan) || plan->plan_rows < MIN_ROWS ||
 		!has_batchable((Node *) plan->targetlist, NULL))
 		return plan;
-	return wrap_target_list(plan);
+	return wrap_target_list(plan, demand == ROWS_WHOLE);
 }
 
 static PlannedStmt *
@@ -507,10 +560,11 @@ plan_statement(Query *query, const char *string, int cursor_options, ParamListIn
 		(statement->commandType != CMD_SELECT && statement->commandType != CMD_INSERT))
 		return statement;
 	next_node_id = FIRST_NODE_ID;
+	below_gather = false;
 	/* a cursor may be read backward, or not to its end */
 	statement->planTree = add_batch_scans(statement->planTree,
-										  (cursor_options & (CURSOR_OPT_SCROLL | CURSOR_OPT_FAST_PLAN)) == 0);
-	add_to_list(statement->subplans, false);
+										  (cursor_options & (CURSOR_OPT_SCROLL | CURSOR_OPT_FAST_PLAN)) == 0 ? ROWS_ALL : ROWS_SOME);
+	add_to_list(statement->subplans, ROWS_SOME);
 	return statement;
 }
 

@@ -9,6 +9,8 @@
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 
+#include "cache.h"
+
 /* flash_maxsim.enable_batch_scan */
 extern bool maxsim_enable_batch_scan;
 
@@ -16,17 +18,28 @@ extern bool maxsim_enable_batch_scan;
 #define BATCH_SCAN_FUNCTIONS 4
 
 /*
- * A node has in its custom_exprs the queries, and in its custom_private a list of
- * integers for each: the column of its child's rows that has the document, counted from
- * 1; a DocumentType; whether the column is for nothing else.  Its scan tuple, described by
- * custom_scan_tlist, is the child's row and then the scores.
+ * What a node knows of a call.  Columns are those of its child's rows, counted from 1.  The
+ * queries that are one for all rows are its custom_exprs, with a NULL for the others.
+ * Its scan tuple, described by custom_scan_tlist, is the child's row and then the scores.
  */
+typedef struct BatchScanCall
+{
+	Oid function;
+	DocumentType type;
+	int document;      /* its column */
+	int query;         /* its column; 0: none */
+	bool own_document; /* the columns are for nothing else */
+	bool own_query;
+	bool read_whole; /* the same for all: who asks for the first row asks for all */
+} BatchScanCall;
 
 /*
  * batch_scan_install	Has the planner put the node into plans.
  * batch_scan_methods	Of the node.
+ * batch_scan_private	A call as an element of custom_private.
  */
 extern void batch_scan_install(void);
 extern const CustomScanMethods batch_scan_methods;
+extern List *batch_scan_private(const BatchScanCall *call);
 
 #endif /* MAXSIM_BATCH_SCAN_H */

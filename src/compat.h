@@ -80,6 +80,12 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 #define maxsim_form_minimal_tuple(descriptor, values, nulls) heap_form_minimal_tuple(descriptor, values, nulls)
 #endif
 
+/* 18 has what prints properties in a file of its own */
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+
 /* what 17 renamed */
 #if PG_VERSION_NUM >= 170000
 #define maxsim_next_oid() (*(volatile Oid *) &TransamVariables->nextOid)

@@ -82,7 +82,7 @@ stats_add(StatsCounter counter, uint64 n)
 void
 stats_flush(Stats *stats)
 {
-	if (stats_shared == NULL)
+	if (stats_shared == NULL && stats->totals == NULL)
 		return;
 	for (int i = 0; i < STATS_TIMES; i++)
 	{
@@ -94,6 +94,8 @@ stats_flush(Stats *stats)
 	for (int i = 0; i < STATS_COUNTERS; i++)
 	{
 		stats_add(i, stats->counts[i]);
+		if (stats->totals != NULL)
+			stats->totals[i] += stats->counts[i];
 		stats->counts[i] = 0;
 	}
 }

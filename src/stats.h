@@ -3,7 +3,7 @@
  *		Counters of what reranks and the document cache do, for maxsim_stats().
  *
  * They are in shared memory wherever the library was preloaded; elsewhere nothing is
- * counted.  A batch adds up on its own and flushes once a buffer.
+ * counted but for EXPLAIN, and no times are taken.  A batch adds up on its own and flushes once a buffer.
  */
 #ifndef MAXSIM_STATS_H
 #define MAXSIM_STATS_H
@@ -43,6 +43,7 @@ typedef struct Stats
 	uint64 counts[STATS_COUNTERS];
 	instr_time times[STATS_TIMES];     /* all of it, */
 	uint64 flushed_times[STATS_TIMES]; /* so that flushing rounds but once */
+	uint64 *totals;                    /* [STATS_COUNTERS], which are added to as well; or NULL */
 } Stats;
 
 /* NULL unless the library was preloaded. */

@@ -1,0 +1,85 @@
+-- Plans that score maxsim() in batches: where the node is, and where it is not.
+-- test/t/batch_scan.pl compares results on random tables.
+LOAD 'flash_maxsim';
+CREATE SCHEMA batch_scan;
+SET search_path = batch_scan, public;
+SET max_parallel_workers_per_gather = 0;
+
+CREATE TABLE docs (id integer, gone integer, grp integer, d multivec(4), a real[]);
+ALTER TABLE docs DROP gone;
+INSERT INTO docs SELECT i, i % 3, document(i, i % 4, 4), document(i + 1, 2, 4) FROM generate_series(1, 100) i;
+INSERT INTO docs VALUES (101, 1, NULL, NULL);
+CREATE TABLE queries (qid integer, q multivec);
+INSERT INTO queries SELECT i, document(1000 + i, 3, 4) FROM generate_series(1, 3) i;
+ANALYZE docs, queries;
+SHOW flash_maxsim.enable_batch_scan;
+
+-- the best documents; a score in an expression; two documents; a query from elsewhere
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id FROM docs WHERE grp > 0 ORDER BY maxsim('[[1,2,3,4]]', d) DESC NULLS LAST, id LIMIT 3;
+SELECT id, maxsim('[[1,2,3,4]]', d) FROM docs WHERE grp > 0 ORDER BY maxsim('[[1,2,3,4]]', d) DESC NULLS LAST, id LIMIT 3;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id, 1 - maxsim('[[1,2,3,4]]', d), maxsim('[[0,1,0,1]]', a) FROM docs;
+SELECT id FROM docs ORDER BY maxsim((SELECT q FROM queries WHERE qid = 1), d) DESC NULLS LAST, id LIMIT 3;
+SELECT qid, b.* FROM queries, LATERAL (SELECT id, maxsim(q, d) AS s FROM docs ORDER BY s DESC NULLS LAST, id LIMIT 2) b ORDER BY qid, s DESC, id;
+
+-- a query that is a column: batches as long as it stays the same
+EXPLAIN (COSTS OFF, VERBOSE) SELECT x.id, maxsim(q.q, x.d) FROM docs x, queries q;
+SELECT qid, count(maxsim(q, d)), min(maxsim(q, d)), max(maxsim(q, d)), max(maxsim(q, a)) FROM queries, docs GROUP BY qid ORDER BY qid;
+SELECT sum(maxsim(q, d)::integer * id * qid), count(*) FROM (SELECT * FROM docs ORDER BY id OFFSET 0) d, queries;
+SELECT sum(maxsim(x.d, y.d)::integer * x.id), count(*) FROM docs x JOIN docs y ON y.id % 50 = x.id % 50 WHERE x.id % 4 > 0 AND y.id > 3;
+
+-- below an aggregation, in each of a union's branches, and above a join
+EXPLAIN (COSTS OFF, VERBOSE) SELECT max(maxsim('[[1,2,3,4]]', d)), count(*) FROM docs;
+SELECT grp, max(maxsim('[[1,2,3,4]]', d)), count(*) FROM docs GROUP BY grp ORDER BY grp;
+EXPLAIN (COSTS OFF) SELECT maxsim('[[1,2,3,4]]', d) FROM docs UNION ALL SELECT maxsim('[[1,2,3,4]]', a) FROM docs;
+SET enable_nestloop = off; SET enable_mergejoin = off;
+EXPLAIN (COSTS OFF) SELECT x.id FROM docs x JOIN docs y ON x.id = y.grp ORDER BY maxsim('[[1,2,3,4]]', y.d) LIMIT 2;
+RESET enable_nestloop; RESET enable_mergejoin;
+
+-- a parameter that stays one, and cursors
+PREPARE best(multivec) AS SELECT id FROM docs ORDER BY maxsim($1, d) DESC NULLS LAST, id LIMIT 3;
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE best('[[1,2,3,4]]');
+EXECUTE best('[[1,2,3,4]]');
+EXECUTE best(NULL);
+RESET plan_cache_mode;
+EXPLAIN (COSTS OFF) DECLARE c CURSOR FOR SELECT maxsim('[[1,2,3,4]]', d) FROM docs;
+EXPLAIN (COSTS OFF) DECLARE c CURSOR FOR SELECT maxsim('[[1,2,3,4]]', d) FROM docs ORDER BY 1;
+
+-- not where rows may not be wanted or may change, nor for few, nor on conditions
+EXPLAIN (COSTS OFF) SELECT maxsim('[[1,2,3,4]]', d) FROM docs LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT maxsim('[[1,2,3,4]]', d) FROM docs FOR UPDATE;
+EXPLAIN (COSTS OFF) SELECT id FROM docs ORDER BY maxsim('[[1,2,3,4]]', d) LIMIT 3 FOR UPDATE;
+EXPLAIN (COSTS OFF) UPDATE docs SET grp = maxsim('[[1,2,3,4]]', d);
+EXPLAIN (COSTS OFF) SELECT maxsim('[[1]]', q) FROM queries;
+EXPLAIN (COSTS OFF) SELECT id FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 2;
+EXPLAIN (COSTS OFF) SELECT CASE WHEN grp = 1 THEN maxsim('[[1,2,3,4]]', d) END FROM docs;
+SELECT count(CASE WHEN id < 3 THEN maxsim('[[1,2,3,4]]', d) END) FROM docs;
+
+-- a reader that stops is not told of an error behind
+INSERT INTO docs SELECT 200, 0, NULL, '{{1,2}}';
+CREATE FUNCTION one_score() RETURNS real LANGUAGE sql AS $$ SELECT maxsim('[[1,2,3,4]]', a) FROM docs $$;
+SELECT one_score();
+SELECT error_of($$ SELECT max(maxsim('[[1,2,3,4]]', a)) FROM docs $$);
+DELETE FROM docs WHERE id = 200;
+
+-- off
+SET flash_maxsim.enable_batch_scan = off;
+EXPLAIN (COSTS OFF) SELECT id FROM docs ORDER BY maxsim('[[1,2,3,4]]', d) DESC NULLS LAST, id LIMIT 3;
+SELECT id, maxsim('[[1,2,3,4]]', d) FROM docs WHERE grp > 0 ORDER BY maxsim('[[1,2,3,4]]', d) DESC NULLS LAST, id LIMIT 3;
+RESET flash_maxsim.enable_batch_scan;
+
+-- what the node says of its work
+CREATE FUNCTION explained(options text, statement text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE format('EXPLAIN (ANALYZE, FORMAT JSON%s) %s', options, statement) INTO plan;
+	RETURN plan::jsonb #> '{0,Plan,Plans,0}';
+END $$;
+SELECT key, value FROM jsonb_each_text(explained('', $$ SELECT max(maxsim('[[1,2,3,4]]', d)) FROM docs $$))
+	WHERE key IN ('Custom Plan Provider', 'Documents', 'Batch Windows', 'Host Cache Hits', 'GPU Cache Hits') ORDER BY key;
+SELECT count(*) FROM jsonb_each_text(explained(', COSTS OFF', $$ SELECT max(maxsim('[[1,2,3,4]]', d)) FROM docs $$))
+	WHERE key IN ('Engine', 'Documents', 'Batch Windows', 'Fetch Time');
+
+SET client_min_messages = warning;
+DROP SCHEMA batch_scan CASCADE;
