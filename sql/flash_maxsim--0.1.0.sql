@@ -150,6 +150,10 @@ CREATE AGGREGATE multivec_concat_agg(multivec) (
 	SFUNC = multivec_concat_add, STYPE = internal, FINALFUNC = multivec_concat_final, PARALLEL = SAFE);
 COMMENT ON AGGREGATE multivec_concat_agg(multivec) IS 'the token vectors of all values as one value, in the order of the values: write multivec_concat_agg(mv ORDER BY ...); NULL values are left out; NULL without any; dimension and format must be the same';
 
+CREATE FUNCTION multivec_pool(multivec, factor integer) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION multivec_pool(multivec, integer) IS 'token pooling: the token vectors clustered by Ward''s linkage on cosine distance into tokens / factor clusters, rounded up, each replaced by the mean of its vectors, in the order of their first ones; at most 8192 tokens';
+
 -- one vector for many
 
 CREATE FUNCTION multivec_mean(multivec, unit_length boolean DEFAULT false) RETURNS real[]
