@@ -125,6 +125,51 @@ CREATE FUNCTION multivec_token(multivec, n integer) RETURNS real[]
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION multivec_token(multivec, integer) IS 'token vector n, counted from 1; an error if it does not exist';
 
+-- values made from values
+
+CREATE FUNCTION multivec_normalize(multivec) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION multivec_normalize(multivec) IS 'each token vector scaled to unit length, in the same format; a vector of zeros stays';
+
+CREATE FUNCTION multivec_truncate(multivec, dim integer, unit_length boolean DEFAULT false) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION multivec_truncate(multivec, integer, boolean) IS 'the first dim elements of each token vector (Matryoshka embeddings), scaled to unit length on request; an error if there are fewer';
+
+CREATE FUNCTION multivec_concat(a multivec, b multivec) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_concat(multivec, multivec) IS 'the token vectors of a, then those of b; an error unless dimension and format are the same; a value that has neither tokens nor dimension adds nothing';
+
+CREATE FUNCTION multivec_concat_add(internal, multivec) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_concat_add(internal, multivec) IS 'of multivec_concat_agg: takes a value';
+CREATE FUNCTION multivec_concat_final(internal) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_concat_final(internal) IS 'of multivec_concat_agg: the result';
+
+CREATE AGGREGATE multivec_concat_agg(multivec) (
+	SFUNC = multivec_concat_add, STYPE = internal, FINALFUNC = multivec_concat_final, PARALLEL = SAFE);
+COMMENT ON AGGREGATE multivec_concat_agg(multivec) IS 'the token vectors of all values as one value, in the order of the values: write multivec_concat_agg(mv ORDER BY ...); NULL values are left out; NULL without any; dimension and format must be the same';
+
+CREATE FUNCTION multivec_pool(multivec, factor integer) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION multivec_pool(multivec, integer) IS 'token pooling: the token vectors clustered by Ward''s linkage on cosine distance into tokens / factor clusters, rounded up, each replaced by the mean of its vectors, in the order of their first ones; at most 8192 tokens';
+
+-- one vector for many
+
+CREATE FUNCTION multivec_mean(multivec, unit_length boolean DEFAULT false) RETURNS real[]
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION multivec_mean(multivec, boolean) IS 'the mean of the token vectors, scaled to unit length on request; NULL for a value without tokens';
+
+CREATE FUNCTION maxsim_fde_query(query multivec, k_sim integer DEFAULT 4, projection integer DEFAULT 8, repetitions integer DEFAULT 31,
+								 seed bigint DEFAULT 0, final_dim integer DEFAULT 0) RETURNS real[]
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 50000;
+COMMENT ON FUNCTION maxsim_fde_query(multivec, integer, integer, integer, bigint, integer) IS 'fixed-dimensional encoding (MUVERA) of a query: its dot product with maxsim_fde_document of the same parameters approximates maxsim; the same numbers on every machine; an error for a query without tokens';
+
+CREATE FUNCTION maxsim_fde_document(document multivec, k_sim integer DEFAULT 4, projection integer DEFAULT 8, repetitions integer DEFAULT 31,
+									seed bigint DEFAULT 0, final_dim integer DEFAULT 0) RETURNS real[]
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 50000;
+COMMENT ON FUNCTION maxsim_fde_document(multivec, integer, integer, integer, bigint, integer) IS 'fixed-dimensional encoding (MUVERA) of a document, of repetitions * 2^k_sim * projection numbers, or final_dim unless that is 0: repetitions of space divided by k_sim random hyperplanes, with the mean of the tokens in each part, projected; NULL for a document without tokens';
+
 -- scores
 
 CREATE FUNCTION maxsim(query multivec, document multivec) RETURNS real

@@ -57,12 +57,9 @@ multivec_format_name(MaxsimFormat format)
 	return format_names[format];
 }
 
-Multivec *
-multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens)
+uint64
+multivec_size(MaxsimFormat format, uint64 dim, uint64 ntokens)
 {
-	Multivec *value;
-	uint64 size;
-
 	if (dim > MULTIVEC_MAX_DIM)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -75,8 +72,15 @@ multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens)
 				 errmsg("multivec of %llu tokens of dimension %llu in format %s exceeds the maximum of 1 GB",
 						(unsigned long long) ntokens, (unsigned long long) dim,
 						multivec_format_name(format))));
-	size = MULTIVEC_HEADER_SIZE + multivec_elements_size(format, dim, ntokens);
-	value = palloc(size);
+	return MULTIVEC_HEADER_SIZE + multivec_elements_size(format, dim, ntokens);
+}
+
+Multivec *
+multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens)
+{
+	uint64 size = multivec_size(format, dim, ntokens);
+	Multivec *value = palloc(size);
+
 	memset(value, 0, MULTIVEC_HEADER_SIZE);
 	SET_VARSIZE(value, size);
 	value->format = format;

@@ -33,6 +33,7 @@ multivec_elements_size(MaxsimFormat format, uint32 dim, uint32 ntokens)
 }
 
 /*
+ * multivec_size	Bytes of a value in all; an error where the limits do not allow it.
  * multivec_create	A new value with its header set and its elements not; an error
  *					where the limits do not allow it.
  * multivec_check	Believes nothing: an error unless the header of a value of size
@@ -41,6 +42,7 @@ multivec_elements_size(MaxsimFormat format, uint32 dim, uint32 ntokens)
  * multivec_is_sound	The same check without an error, of what may be no multivec.
  * multivec_from_datum	Detoasts and checks.
  */
+extern uint64 multivec_size(MaxsimFormat format, uint64 dim, uint64 ntokens);
 extern Multivec *multivec_create(MaxsimFormat format, uint64 dim, uint64 ntokens);
 extern void multivec_check(const Multivec *value, uint64 size);
 extern bool multivec_is_sound(const Multivec *value, uint64 size);

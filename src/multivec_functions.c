@@ -1,6 +1,6 @@
 /*
  * multivec_functions.c
- *		Making multivecs from other types, and looking into them.
+ *		Making multivecs from other types and from one another, and looking into them.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -176,4 +176,180 @@ multivec_token(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("token %d is outside a multivec of %u tokens", n, header->ntokens)));
 	PG_RETURN_ARRAYTYPE_P(tokens_as_array(slice_from_datum(PG_GETARG_DATUM(0), header, n - 1, 1), 1));
+}
+
+/*
+ * The first dim elements of each token, in the value's format, scaled to unit length
+ * if asked for.
+ */
+static Multivec *
+truncated(const Multivec *value, uint32 dim, bool unit_length)
+{
+	Multivec *result = multivec_create(value->format, dim, value->ntokens);
+	uint64 element = maxsim_element_size(value->format);
+	uint64 n = (uint64) value->ntokens * dim;
+	float *floats;
+
+	for (uint64 t = 0; t < value->ntokens; t++)
+		memcpy(result->elements + t * dim * element, value->elements + t * value->dim * element, dim * element);
+	if (!unit_length)
+		return result;
+	floats = palloc_extended(Max(n, 1) * sizeof(float), MCXT_ALLOC_HUGE);
+	multivec_load(result->format, result->elements, n, floats);
+	tokens_normalize(floats, result->ntokens, dim);
+	multivec_store(result->format, floats, n, result->elements, NULL);
+	pfree(floats);
+	return result;
+}
+
+/* multivec_normalize(mv): each token to unit length, tokens of zeros stay. */
+PG_FUNCTION_INFO_V1(multivec_normalize);
+Datum
+multivec_normalize(PG_FUNCTION_ARGS)
+{
+	Multivec *value = PG_GETARG_MULTIVEC_P(0);
+
+	PG_RETURN_POINTER(truncated(value, value->dim, true));
+}
+
+/* multivec_truncate(mv, dim, unit_length): the first dimensions of each token. */
+PG_FUNCTION_INFO_V1(multivec_truncate);
+Datum
+multivec_truncate(PG_FUNCTION_ARGS)
+{
+	Multivec *value = PG_GETARG_MULTIVEC_P(0);
+	int32 dim = PG_GETARG_INT32(1);
+
+	multivec_check_dim(dim);
+	/* a value without tokens may have no dimension yet */
+	if (dim > value->dim && value->dim > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("multivec of dimension %u cannot be truncated to %d dimensions", value->dim, dim)));
+	PG_RETURN_POINTER(truncated(value, dim, PG_GETARG_BOOL(2)));
+}
+
+/* An error unless tokens of b may follow those of a. */
+static void
+check_concat(const Multivec *a, const Multivec *b)
+{
+	if (a->dim != b->dim)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("multivecs to be concatenated have different dimensions: %u and %u", a->dim, b->dim)));
+	if (a->format != b->format)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("multivecs to be concatenated have different formats: %s and %s",
+						multivec_format_name(a->format), multivec_format_name(b->format)),
+				 errhint("Cast one of them, for example to multivec(%u, %s).", a->dim, multivec_format_name(a->format))));
+}
+
+/* multivec_concat(a, b): the tokens of a, then those of b. */
+PG_FUNCTION_INFO_V1(multivec_concat);
+Datum
+multivec_concat(PG_FUNCTION_ARGS)
+{
+	Multivec *a = PG_GETARG_MULTIVEC_P(0);
+	Multivec *b = PG_GETARG_MULTIVEC_P(1);
+	uint64 a_size = multivec_elements_size(a->format, a->dim, a->ntokens);
+	Multivec *result;
+
+	/* without tokens and dimension there is nothing to disagree about */
+	if (a->dim == 0)
+		PG_RETURN_POINTER(b);
+	if (b->dim == 0)
+		PG_RETURN_POINTER(a);
+	check_concat(a, b);
+	result = multivec_create(a->format, a->dim, (uint64) a->ntokens + b->ntokens);
+	memcpy(result->elements, a->elements, a_size);
+	memcpy(result->elements + a_size, b->elements, multivec_elements_size(b->format, b->dim, b->ntokens));
+	PG_RETURN_POINTER(result);
+}
+
+/* The state of multivec_concat_agg: a value that grows. */
+typedef struct Concat
+{
+	Multivec *value;
+	uint64 capacity; /* bytes that value has room for */
+} Concat;
+
+static MemoryContext
+concat_context(FunctionCallInfo fcinfo)
+{
+	MemoryContext context;
+
+	if (!AggCheckCallContext(fcinfo, &context))
+		elog(ERROR, "multivec_concat_agg called outside of an aggregation");
+	return context;
+}
+
+/* Appends the tokens of a value. */
+static void
+concat_add(Concat *concat, const Multivec *value)
+{
+	uint64 old_size = VARSIZE(concat->value);
+	uint64 ntokens = (uint64) concat->value->ntokens + value->ntokens;
+	uint64 size;
+
+	check_concat(concat->value, value);
+	size = multivec_size(value->format, value->dim, ntokens);
+	if (size > concat->capacity)
+	{
+		concat->capacity = Min(2 * size, MaxAllocSize);
+		concat->value = repalloc(concat->value, concat->capacity);
+	}
+	memcpy((char *) concat->value + old_size, value->elements, size - old_size);
+	SET_VARSIZE(concat->value, size);
+	concat->value->ntokens = ntokens;
+}
+
+/* multivec_concat_add(internal, multivec) */
+PG_FUNCTION_INFO_V1(multivec_concat_add);
+Datum
+multivec_concat_add(PG_FUNCTION_ARGS)
+{
+	MemoryContext context = concat_context(fcinfo);
+	Concat *concat = PG_ARGISNULL(0) ? NULL : (Concat *) PG_GETARG_POINTER(0);
+	Multivec *value;
+
+	if (PG_ARGISNULL(1))
+	{
+		if (concat == NULL)
+			PG_RETURN_NULL();
+		PG_RETURN_POINTER(concat);
+	}
+	value = PG_GETARG_MULTIVEC_P(1);
+	if (concat == NULL)
+		concat = MemoryContextAllocZero(context, sizeof(Concat));
+	if (concat->value != NULL && concat->value->dim > 0)
+	{
+		if (value->dim > 0)
+			concat_add(concat, value);
+	}
+	else
+	{
+		if (concat->value != NULL)
+			pfree(concat->value);
+		concat->capacity = VARSIZE(value);
+		concat->value = MemoryContextAlloc(context, concat->capacity);
+		memcpy(concat->value, value, concat->capacity);
+	}
+	PG_FREE_IF_COPY(value, 1);
+	PG_RETURN_POINTER(concat);
+}
+
+/* multivec_concat_final(internal) */
+PG_FUNCTION_INFO_V1(multivec_concat_final);
+Datum
+multivec_concat_final(PG_FUNCTION_ARGS)
+{
+	Concat *concat;
+	Multivec *result;
+
+	(void) concat_context(fcinfo);
+	concat = (Concat *) PG_GETARG_POINTER(0);
+	result = palloc(VARSIZE(concat->value));
+	memcpy(result, concat->value, VARSIZE(concat->value));
+	PG_RETURN_POINTER(result);
 }

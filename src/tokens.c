@@ -5,6 +5,8 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include <math.h>
+
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 
@@ -161,4 +163,24 @@ tokens_to_float(const Tokens *tokens)
 	floats = palloc_extended(Max(n, 1) * sizeof(float), MCXT_ALLOC_HUGE);
 	multivec_load(tokens->format, tokens->elements, n, floats);
 	return floats;
+}
+
+void
+tokens_normalize(float *tokens, uint64 ntokens, uint32 dim)
+{
+	for (uint64 t = 0; t < ntokens; t++)
+	{
+		float *token = tokens + t * dim;
+		double squares = 0;
+		double length;
+
+		CHECK_FOR_INTERRUPTS();
+		for (uint32 k = 0; k < dim; k++)
+			squares += (double) token[k] * token[k];
+		if (squares == 0)
+			continue;
+		length = sqrt(squares);
+		for (uint32 k = 0; k < dim; k++)
+			token[k] = (float) (token[k] / length);
+	}
 }

@@ -44,6 +44,13 @@ extern void tokens_check_array_header(const ArrayType *array, uint32 *ntokens, u
 extern void tokens_check_bitmap(const bits8 *bitmap, uint64 n);
 extern void tokens_narrow_doubles(const double *values, uint64 n, uint64 before, float *out);
 
+/*
+ * tokens_normalize		Scales each token [dim] to unit length; a token of zeros stays.
+ *		The same bits on every machine: squares are exact in double precision, their sum
+ *		is taken in order, and root and quotient are those of IEEE 754.
+ */
+extern void tokens_normalize(float *tokens, uint64 ntokens, uint32 dim);
+
 /* An error that names both unless query and document have the same dimension. */
 extern void tokens_check_dims(uint32 query_dim, uint32 doc_dim);
 

@@ -42,6 +42,8 @@ my %statements = (
 	'many documents of a tensor' => sprintf(
 		"SELECT flash_maxsim_rerank_direct($query, (SELECT emb FROM huge), ARRAY(SELECT i::bigint FROM generate_series(1, 200000) i), ARRAY(SELECT 1030::bigint FROM generate_series(1, 200000)), 1030)", 128),
 	# not scoring, but as long
+	'encoding a huge document' => q{SELECT sum(cardinality(maxsim_fde_document(emb, 10, 128, 20))) FROM huge, generate_series(1, 20)},
+	'pooling a long document' => q{SELECT sum(multivec_ntokens(multivec_pool(multivec_slice(emb, 1 + g, 8192), 2))) FROM huge, generate_series(1, 20) g},
 	'writing a long text' => q{SELECT length((SELECT emb FROM huge)::text)});
 
 my $goes_on = "SELECT maxsim('[[1,2]]', '[[3,4]]'), maxsim_scores(ones(1), '{1}', 'many(id, emb)')";
