@@ -275,7 +275,9 @@ open_toast(Oid oid)
 
 	if (toast.relation == NULL)
 		return toast;
-	if (toast.relation->rd_rel->relkind != RELKIND_TOASTVALUE)
+	/* temporary values are in the memory of the session that made them, or its remains */
+	if (toast.relation->rd_rel->relkind != RELKIND_TOASTVALUE ||
+		toast.relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 	{
 		relation_close(toast.relation, AccessShareLock);
 		toast.relation = NULL;
@@ -391,6 +393,39 @@ load_some(CacheLoad *load, PrewarmProgress *progress, const ListedDocument *docu
 	return i;
 }
 
+/* The same, with a value left out whose chunks turn out to be damaged: the rest is worth loading. */
+static uint64
+load_sound(CacheLoad *load, PrewarmProgress *progress, const ListedDocument *documents, uint64 n)
+{
+	MemoryContext context = CurrentMemoryContext;
+	uint64 before = load->documents;
+	volatile uint64 done = 0;
+
+	PG_TRY();
+	{
+		done = load_some(load, progress, documents, n);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_DATA_CORRUPTED || load->documents == before)
+			PG_RE_THROW();
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		MemoryContextSwitchTo(context);
+		done = load->documents - before;
+		load->documents = before;
+		load->n = 0; /* what was gathered with it has gone, and is read again */
+	}
+	PG_END_TRY();
+	if (load->documents > before)
+		return done;
+	for (uint64 i = 0; i < done - 1 && !load->full;)
+		i += load_sound(load, progress, documents + i, done - 1 - i);
+	load->documents++;
+	return done;
+}
+
 /* Loads those documents that belong to the devices, or to the host arena. */
 static void
 load_listed(const Listed *listed, bool on_devices, bool other_missing)
@@ -410,7 +445,7 @@ load_listed(const Listed *listed, bool on_devices, bool other_missing)
 	load_init(&load, on_devices);
 	progress = progress_begin("autoprewarm", n);
 	for (uint64 i = 0; i < n && !load.full;)
-		i += load_some(&load, progress, documents + i, n - i);
+		i += load_sound(&load, progress, documents + i, n - i);
 	progress_end(progress);
 	if (n > 0)
 		ereport(LOG,

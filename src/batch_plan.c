@@ -158,8 +158,11 @@ has_batchable(Node *node, void *context)
 static int
 column_for(Wrapping *wrapping, Expr *expr)
 {
-	TargetEntry *entry = tlist_member(expr, wrapping->child_tlist);
+	TargetEntry *entry = NULL;
 
+	/* random() that is written twice is computed twice */
+	if (!contain_volatile_functions((Node *) expr))
+		entry = tlist_member(expr, wrapping->child_tlist);
 	if (entry == NULL)
 	{
 		entry = makeTargetEntry(copyObject(expr), list_length(wrapping->child_tlist) + 1, NULL, false);

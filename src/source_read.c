@@ -157,11 +157,30 @@ receiver_startup(DestReceiver *self, int operation, TupleDesc tupdesc)
 				 errmsg("source \"%s\" was altered while it was being read", receiver->source->name)));
 }
 
+/* Whether an id is in a sorted list; *position is where it first is, or would be. */
+static bool
+find_id(const int64 *ids, int n, int64 id, int *position)
+{
+	int low = 0;
+	int high = n;
+
+	while (low < high)
+	{
+		int middle = low + (high - low) / 2;
+
+		if (ids[middle] < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*position = low;
+	return low < n && ids[low] == id;
+}
+
 static bool
 is_wanted(const WantedIds *wanted, int64 id)
 {
-	int low = 0;
-	int high = wanted->n;
+	int position;
 
 	if (id < wanted->least || id > wanted->most)
 		return false;
@@ -171,16 +190,7 @@ is_wanted(const WantedIds *wanted, int64 id)
 
 		return (wanted->bitmap[bit / 8] >> bit % 8 & 1) != 0;
 	}
-	while (low < high)
-	{
-		int middle = low + (high - low) / 2;
-
-		if (wanted->ids[middle] < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < wanted->n && wanted->ids[low] == id;
+	return find_id(wanted->ids, wanted->n, id, &position);
 }
 
 static uint64
@@ -457,6 +467,39 @@ read_and_choose(RowReceiver *receiver, const int64 *ids, int n)
 }
 
 /*
+ * Takes ids that were found out of those that are still to be looked up.  The place of an
+ * id that is given twice may have been changed by another session between the two: then
+ * its row was in one of them and not in the other.  Returns how many are left.
+ */
+static int
+drop_found(int64 *missing, int nmissing, const Place *places, int nplaces)
+{
+	bool *drop = palloc0(nmissing);
+	int nunique = 0;
+	int left = 0;
+	int position;
+
+	sort_ids(missing, nmissing);
+	for (int i = 0; i < nmissing; i++)
+	{
+		if (nunique == 0 || missing[i] != missing[nunique - 1])
+			missing[nunique++] = missing[i];
+	}
+	for (int i = 0; i < nplaces; i++)
+	{
+		if (places[i].found && find_id(missing, nunique, places[i].id, &position))
+			drop[position] = true;
+	}
+	for (int i = 0; i < nunique; i++)
+	{
+		if (!drop[i])
+			missing[left++] = missing[i];
+	}
+	pfree(drop);
+	return left;
+}
+
+/*
  * Reads rows where they were last seen, if enough places are known; returns the ids that
  * are still to be looked up, NULL if none is.
  */
@@ -506,6 +549,8 @@ read_in_places(RowReceiver *receiver, ArrayType *ids)
 		if (!places[i].found)
 			missing[nmissing++] = places[i].id;
 	}
+	if (nmissing > 0)
+		nmissing = drop_found(missing, nmissing, places, nplaces);
 	if (nmissing == 0)
 		return NULL;
 	rest = make_array(INT8OID, nmissing, sizeof(int64));

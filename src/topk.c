@@ -38,6 +38,7 @@ typedef struct CallSite
 	struct varlena *query_value;
 	PreparedQuery query;
 	Batch *batch; /* NULL: nothing is waiting to be scored */
+	MemoryContextCallback emptied;
 } CallSite;
 
 /* A group's state. */
@@ -178,11 +179,21 @@ forget(void *arg)
 {
 	Topk *topk = arg;
 
-	if (topk->site->batch == NULL)
-		return;
-	topk->site->batch = NULL;
-	topk->site->query_value = NULL;
-	MemoryContextReset(topk->site->context);
+	if (topk->site->batch != NULL)
+		MemoryContextReset(topk->site->context);
+}
+
+/*
+ * When the call site's own memory goes, or is emptied.  After an error it may go before
+ * that of the groups, which must not touch it then.
+ */
+static void
+emptied(void *arg)
+{
+	CallSite *site = arg;
+
+	site->batch = NULL;
+	site->query_value = NULL;
 }
 
 static CallSite *
@@ -210,7 +221,6 @@ open_batch(CallSite *site, struct varlena *query)
 									  memcmp(site->query_value, query, VARSIZE(query)) != 0))
 	{
 		finish_batch(site);
-		site->query_value = NULL;
 		MemoryContextReset(site->context);
 	}
 	old = MemoryContextSwitchTo(site->context);
@@ -222,6 +232,9 @@ open_batch(CallSite *site, struct varlena *query)
 		tokens = tokens_from_multivec((Multivec *) copy);
 		query_init(&site->query, &tokens);
 		site->query_value = copy;
+		site->emptied.func = emptied;
+		site->emptied.arg = site;
+		MemoryContextRegisterResetCallback(site->context, &site->emptied);
 	}
 	if (site->batch == NULL)
 		site->batch = batch_begin(&site->query, DOCUMENT_MULTIVEC, NULL, deliver, NULL);

@@ -2,11 +2,12 @@
 CREATE SCHEMA catalog;
 SET search_path = catalog, public;
 
--- every object says what it is; arrays of types, which some versions count, are not ours
+-- every object says what it is; arrays of types and row types of views, which some versions count, are not ours
 CREATE VIEW objects AS
 	SELECT classid, objid, pg_describe_object(classid, objid, objsubid) AS object
 	FROM pg_depend JOIN pg_extension e ON refclassid = 'pg_extension'::regclass AND refobjid = e.oid
-	WHERE extname = 'flash_maxsim' AND deptype = 'e' AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT typarray FROM pg_type));
+	WHERE extname = 'flash_maxsim' AND deptype = 'e' AND NOT (classid = 'pg_type'::regclass AND objid IN
+		(SELECT typarray FROM pg_type UNION ALL SELECT reltype FROM pg_class WHERE relkind = 'v'));
 SELECT object FROM objects WHERE obj_description(objid, classid::regclass::text) IS NULL;
 SELECT obj_description(oid, 'pg_extension') FROM pg_extension WHERE extname = 'flash_maxsim';
 SELECT object FROM objects WHERE classid <> 'pg_cast'::regclass ORDER BY object COLLATE "C";

@@ -55,3 +55,19 @@ SELECT maxsim_topk(q, id, e, 1000) = maxsim_topk(q, id, e, 1000000) AS same, car
 SELECT error_of('SELECT maxsim_topk(q, id, e, 0) FROM docs, query'), error_of('SELECT maxsim_topk(q, id, e, NULL) FROM docs, query'),
 	   error_of('SELECT maxsim_topk(q, id, e, 1000001) FROM docs, query'), error_of('SELECT maxsim_topk(q, id, e, (id % 2 + 1)::integer) FROM docs, query'),
 	   error_of('SELECT maxsim_topk(''[[1,2]]'', id, e, 2) FROM docs'), error_of('SELECT maxsim_topk(''[]'', id, e, 2) FROM docs');
+
+-- an error while documents wait to be scored, under a plan whose nodes have memory of their own each
+CREATE FUNCTION fail_at(id bigint, at bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	IF id = at THEN
+		RAISE 'stopped at %', id;
+	END IF;
+	RETURN id;
+END $$;
+CREATE VIEW many_nodes AS SELECT * FROM docs;
+DO $$ BEGIN
+	EXECUTE 'CREATE OR REPLACE VIEW many_nodes AS SELECT * FROM docs' || repeat(' UNION ALL SELECT * FROM docs WHERE random() > 2', 250);
+END $$;
+SELECT error_of('SELECT maxsim_topk(q, fail_at(id, 250), e, 2) FROM many_nodes, query'),
+	   error_of('SELECT tenant, maxsim_topk(q, fail_at(id, 250), e, 2) FROM many_nodes, query GROUP BY tenant');
+SELECT maxsim_topk(q, fail_at(id, 0), e, 2) = (SELECT maxsim_topk(q, id, e, 2) FROM docs, query) AS same FROM many_nodes, query;

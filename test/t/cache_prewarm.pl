@@ -386,12 +386,34 @@ sub test_autoprewarm
 
 	if ($tier eq 'gpu')
 	{
+		# what is only another session's to read, and what nobody can read
+		my $temporary = Scorer::Session->new($node);
+		$temporary->query(q{CREATE TEMP TABLE temporary AS SELECT id, d FROM docs WHERE id <= 5});
+		$node->safe_psql('postgres', q{CREATE TABLE damaged AS SELECT id, d FROM docs WHERE id <= 20; SELECT maxsim_prewarm('damaged(id, d)')});
+		$temporary->query(q{SELECT maxsim_prewarm('temporary(id, d)')});
+		$node->safe_psql('postgres', q{
+			SET allow_system_table_mods = on;
+			DO $$
+			DECLARE
+				toast oid := (SELECT reltoastrelid FROM pg_class WHERE oid = 'damaged'::regclass);
+				name text := toast::regclass;
+			BEGIN
+				UPDATE pg_class SET relkind = 'r' WHERE oid = toast;
+				EXECUTE format('DELETE FROM %s WHERE chunk_seq = 2 AND chunk_id IN (SELECT chunk_id FROM %1$s WHERE chunk_seq = 0 ORDER BY 1 OFFSET 10 LIMIT 2)', name);
+				UPDATE pg_class SET relkind = 't' WHERE oid = toast;
+			END $$});
+		$node->safe_psql('postgres', 'VACUUM damaged');
+		ok(await(sub { -e $file && slurp_file($file) =~ /^.{8}(.{28}){375,}/s }), 'the list has more documents');
+
 		$from = -s $node->logfile;
 		my $pid = scorer($node, 'pid');
 		kill 'KILL', $pid;
 		ok(await_ready($node, $pid), 'the scorer is killed, and comes again');
 		ok(log_has($node, $from, qr/loaded 50 of 50 listed/), '... and so do documents');
 		is(warm($node), '300 50', '... all of them');
+		ok(log_has($node, $from, qr/loaded 318 of 325 listed/), '... but for temporary and damaged ones');
+		$temporary->finish;
+		$node->safe_psql('postgres', 'DROP TABLE damaged');
 		is(answer($node, 'docs(id, d)', 'auto'), $right, '... and scores are right');
 	}
 
@@ -404,7 +426,7 @@ sub test_autoprewarm
 	$node->safe_psql('postgres', 'DROP DATABASE other');
 	$node->stop;
 	set_autoprewarm($node, 'on');
-	ok($started->('300 of 300'), 'a database that is gone does not keep the others from loading');
+	ok($started->('300 of \d+'), 'a database that is gone does not keep the others from loading');
 	$node->stop;
 	return;
 }
