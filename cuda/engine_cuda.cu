@@ -7,6 +7,7 @@
  * first copied to GPU memory, in as many passes as keep that memory small.  Memory grows with the query and the number of documents, never with
  * a document's length, and is kept for the next batch.
  */
+#include "buffer.h"
 #include "engine_internal.h"
 
 #include "element.h"
@@ -27,15 +28,6 @@
 
 /* Documents moved at a time, in bytes; one that is larger goes alone. */
 #define MOVE_BYTES (64u << 20)
-
-/* Where an array for the device begins. */
-#define ALIGNMENT 256
-
-typedef struct Buffer
-{
-	void *memory;
-	size_t size;
-} Buffer;
 
 struct MaxsimCudaLane
 {
@@ -82,82 +74,6 @@ typedef struct Pass
 	size_t moves;
 	size_t end;
 } Pass;
-
-static size_t
-aligned(size_t size)
-{
-	return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-typedef cudaError_t (*Allocate)(void **memory, size_t size);
-
-static cudaError_t
-allocate_pinned(void **memory, size_t size)
-{
-	return cudaHostAlloc(memory, size, cudaHostAllocPortable | cudaHostAllocMapped);
-}
-
-static cudaError_t
-allocate_gpu(void **memory, size_t size)
-{
-	return cudaMalloc(memory, size);
-}
-
-static void
-release(Buffer *buffer, cudaError_t (*release_memory)(void *memory))
-{
-	if (buffer->memory != NULL)
-		(void) release_memory(buffer->memory);
-	buffer->memory = NULL;
-	buffer->size = 0;
-}
-
-/* At least size bytes, of undefined content if it had less. */
-static MaxsimCudaStatus
-grow(Buffer *buffer, size_t size, Allocate allocate_memory, cudaError_t (*release_memory)(void *memory),
-	 const char *what, char *message)
-{
-	cudaError_t error;
-
-	if (size <= buffer->size)
-		return MAXSIM_CUDA_OK;
-	release(buffer, release_memory);
-	size = aligned(size + size / 4);
-	error = allocate_memory(&buffer->memory, size);
-	if (error != cudaSuccess)
-	{
-		buffer->memory = NULL;
-		return maxsim_cuda_failure(error, what, size, message);
-	}
-	buffer->size = size;
-	return MAXSIM_CUDA_OK;
-}
-
-static MaxsimCudaStatus
-grow_gpu(Buffer *buffer, size_t size, const char *what, char *message)
-{
-	return grow(buffer, size, allocate_gpu, cudaFree, what, message);
-}
-
-static MaxsimCudaStatus
-grow_pinned(Buffer *buffer, size_t size, const char *what, char *message)
-{
-	return grow(buffer, size, allocate_pinned, cudaFreeHost, what, message);
-}
-
-static MaxsimCudaStatus
-grow_host(Buffer *buffer, size_t size, char *message)
-{
-	if (size <= buffer->size)
-		return MAXSIM_CUDA_OK;
-	free(buffer->memory);
-	buffer->memory = malloc(size);
-	buffer->size = buffer->memory == NULL ? 0 : size;
-	if (buffer->memory != NULL)
-		return MAXSIM_CUDA_OK;
-	snprintf(message, MAXSIM_MESSAGE_SIZE, "out of memory: could not allocate %zu bytes for a batch", size);
-	return MAXSIM_CUDA_OUT_OF_MEMORY;
-}
 
 MaxsimCudaStatus
 maxsim_cuda_lane_open(MaxsimCudaDevice *device, MaxsimCudaLane **lane, char message[MAXSIM_MESSAGE_SIZE])
