@@ -122,7 +122,7 @@ extern bool cache_get_place(Oid relation, int64 id, uint64 *place);
  * a cache; cache_scorer_argument, what the scorer is told of them; cache_shared_size,
  * bytes of PostgreSQL's shared memory; cache_host_bytes, of the mapping;
  * cache_available_memory, that the machine could give now, or 0 where that is not known;
- * cache_start, in the shared memory hook; cache_register_worker.
+ * cache_start, in the shared memory hook; cache_worker_main, the background worker.
  */
 extern void cache_define_settings(void);
 extern bool cache_configured(void);
@@ -131,7 +131,6 @@ extern Size cache_shared_size(void);
 extern uint64 cache_host_bytes(void);
 extern uint64 cache_available_memory(void);
 extern void cache_start(void);
-extern void cache_register_worker(void);
 
 /* For the scorer's worker: its arenas are there, empty; they are lost. */
 extern void cache_devices_ready(int ndevices, const uint64 *sizes);

@@ -352,18 +352,3 @@ cache_worker_main(Datum arg)
 		}
 	}
 }
-
-void
-cache_register_worker(void)
-{
-	BackgroundWorker worker = {0};
-
-	strcpy(worker.bgw_name, "flash_maxsim cache");
-	strcpy(worker.bgw_type, "flash_maxsim cache");
-	strcpy(worker.bgw_library_name, "flash_maxsim");
-	strcpy(worker.bgw_function_name, "cache_worker_main");
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
-	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
-	worker.bgw_restart_time = 1;
-	RegisterBackgroundWorker(&worker);
-}

@@ -156,11 +156,25 @@ start_shared_memory(void)
 	}
 }
 
-void
-scorer_preload(void)
+/* A background worker that runs as long as the server does. */
+static void
+register_worker(const char *name, const char *function)
 {
 	BackgroundWorker worker = {0};
 
+	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "flash_maxsim", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, function, BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
+	worker.bgw_restart_time = 1;
+	RegisterBackgroundWorker(&worker);
+}
+
+void
+scorer_preload(void)
+{
 	if (maxsim_scorer_engine == SCORER_ENGINE_OFF && !cache_configured())
 		return;
 #if PG_VERSION_NUM >= 150000
@@ -173,17 +187,9 @@ scorer_preload(void)
 	shmem_startup_hook = start_shared_memory;
 
 	if (cache_configured())
-		cache_register_worker();
-	if (maxsim_scorer_engine == SCORER_ENGINE_OFF)
-		return;
-	strcpy(worker.bgw_name, "flash_maxsim scorer");
-	strcpy(worker.bgw_type, "flash_maxsim scorer");
-	strcpy(worker.bgw_library_name, "flash_maxsim");
-	strcpy(worker.bgw_function_name, "scorer_worker_main");
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
-	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
-	worker.bgw_restart_time = 1;
-	RegisterBackgroundWorker(&worker);
+		register_worker("flash_maxsim cache", "cache_worker_main");
+	if (maxsim_scorer_engine != SCORER_ENGINE_OFF)
+		register_worker("flash_maxsim scorer", "scorer_worker_main");
 }
 
 const char *
