@@ -13,12 +13,14 @@
  *
  *	- It is a sum, not a mean, with weight 1 where no weights are given.
  *	- The query is first rounded to the document's element format; products are
- *	  accumulated in float32 or better.  f32 documents get true float32.
+ *	  accumulated in float32 or better.  f32 documents get true float32.  For i8 and
+ *	  b1 documents the query is rounded to 11 bits or more of its token's largest
+ *	  component instead, to multiples of a power of two.
  *	- No padding ever takes part: all-negative similarities stay negative.
  *	- A score depends on its query and its document alone, bit for bit on one
  *	  engine: not on what else is in the batch, its order or its alignment.
- *	- Engines agree within 1e-5 * sum of |terms|; where all products and sums are
- *	  small integers they agree exactly.
+ *	- Engines agree within 1e-5 * sum of |terms|, 1e-3 for i8 and b1; where all
+ *	  products and sums are small integers they agree exactly.
  *	- A document without tokens scores minus infinity.  A query has at least one
  *	  token, and every element is finite.
  *
@@ -32,17 +34,25 @@
 #include <stdint.h>
 
 /*
- * Element formats.  The numbers are stored on disk: never change one.  3 and 4
- * are kept for i8 (a scale a token) and b1 (sign bits).
+ * Element formats.  The numbers are stored on disk: never change one.  A token is
+ * a row of maxsim_row_size() bytes, little-endian:
+ *
+ *	f32, f16, bf16	dim elements.
+ *	i8				a float32 scale, finite and not negative, then dim int8 from -127 to
+ *					127; a component is scale * int8.
+ *	b1				(dim + 7) / 8 bytes, the first dimension in the highest bit; a component
+ *					is 1 where the bit is set, -1 where it is not.  Bits beyond dim are 0.
  */
 typedef enum MaxsimFormat
 {
 	MAXSIM_F32 = 0,
-	MAXSIM_F16 = 1, /* IEEE 754 binary16 */
-	MAXSIM_BF16 = 2 /* upper half of a float32 */
+	MAXSIM_F16 = 1,  /* IEEE 754 binary16 */
+	MAXSIM_BF16 = 2, /* upper half of a float32 */
+	MAXSIM_I8 = 3,
+	MAXSIM_B1 = 4
 } MaxsimFormat;
 
-#define MAXSIM_NFORMATS 3
+#define MAXSIM_NFORMATS 5
 
 typedef enum MaxsimStatus
 {
@@ -71,7 +81,7 @@ typedef struct MaxsimQuery
  */
 typedef struct MaxsimPrepared MaxsimPrepared;
 
-/* A document where it lies: [ntokens][dim] elements, any alignment. */
+/* A document where it lies: ntokens rows, any alignment. */
 typedef struct MaxsimDocument
 {
 	const void *tokens;
@@ -110,7 +120,7 @@ typedef struct MaxsimBatch
  * same bits as in one piece:
  *
  * begin			forgets what was folded before.
- * fold				takes in a slice: [ntokens][dim] elements at tokens.
+ * fold				takes in a slice: ntokens rows at tokens.
  * finish			the score of what was folded; minus infinity if that was nothing.
  *
  * One prepared query serves one thread at a time.
@@ -128,11 +138,21 @@ typedef struct MaxsimEngine
 	float (*finish)(const MaxsimPrepared *prepared);
 } MaxsimEngine;
 
-/* Bytes of one element. */
+/* Bytes of a token. */
 static inline size_t
-maxsim_element_size(MaxsimFormat format)
+maxsim_row_size(MaxsimFormat format, uint32_t dim)
 {
-	return format == MAXSIM_F32 ? 4 : 2;
+	switch (format)
+	{
+		case MAXSIM_F32:
+			return (size_t) dim * 4;
+		case MAXSIM_I8:
+			return sizeof(float) + (size_t) dim;
+		case MAXSIM_B1:
+			return ((size_t) dim + 7) / 8;
+		default:
+			return (size_t) dim * 2;
+	}
 }
 
 /*
