@@ -17,7 +17,7 @@ COMMENT ON FUNCTION multivec_out(multivec) IS 'I/O: JSON with the fewest digits 
 
 CREATE FUNCTION multivec_recv(internal, oid, integer) RETURNS multivec
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION multivec_recv(internal, oid, integer) IS 'I/O: version 1, format (0 f32, 1 f16, 2 bf16), two zero bytes, dimension and tokens as big-endian 32-bit integers, then the elements, little-endian';
+COMMENT ON FUNCTION multivec_recv(internal, oid, integer) IS 'I/O: version 1, format (0 f32, 1 f16, 2 bf16, 3 i8, 4 b1), two zero bytes, dimension and tokens as big-endian 32-bit integers, then the tokens, little-endian: elements; for i8 a real as scale before them; for b1 bits, the first one highest';
 
 CREATE FUNCTION multivec_send(multivec) RETURNS bytea
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -45,7 +45,7 @@ CREATE TYPE multivec (
 	CATEGORY = 'A',
 	PREFERRED = true
 );
-COMMENT ON TYPE multivec IS 'token vectors of one document or query: multivec(dimension, format), formats f32, f16, bf16';
+COMMENT ON TYPE multivec IS 'token vectors of one document or query: multivec(dimension, format), formats f32, f16, bf16, i8 (components from -127 to 127, and a scale for each token) and b1 (signs: 1 for a component above 0, else -1)';
 
 -- casts
 
@@ -80,7 +80,19 @@ COMMENT ON FUNCTION multivec(smallint[]) IS 'from [tokens][dimension], in format
 
 CREATE FUNCTION multivec(bytes bytea, dim integer, format text DEFAULT 'f32') RETURNS multivec
 	AS 'MODULE_PATHNAME', 'multivec_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION multivec(bytea, integer, text) IS 'from raw little-endian numbers [tokens][dim] in format f32, f16 or bf16; an error if the bytes are no whole number of tokens';
+COMMENT ON FUNCTION multivec(bytea, integer, text) IS 'from raw little-endian tokens in a format: dim numbers for f32, f16 and bf16; a real as scale and dim int8 for i8; dim bits, the first one highest in its byte, for b1; an error if the bytes are no whole number of tokens';
+
+CREATE FUNCTION multivec(bit[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_bits' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(bit[]) IS 'in format b1, a token for each bit string: 1 for a bit that is set, -1 for one that is not; NULL and different lengths are errors';
+
+CREATE FUNCTION multivec(bit varying[]) RETURNS multivec
+	AS 'MODULE_PATHNAME', 'multivec_from_bits' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION multivec(bit varying[]) IS 'in format b1, a token for each bit string: 1 for a bit that is set, -1 for one that is not; NULL and different lengths are errors';
+
+CREATE FUNCTION multivec_i8(components integer[], scales real[] DEFAULT NULL) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION multivec_i8(integer[], real[]) IS 'in format i8, from components [tokens][dimension] and the scale of each token, 1 by default, that its components are multiplied with; components beyond -127 to 127, scales that are negative or not finite, NULL and numbers that differ are errors';
 
 CREATE FUNCTION multivec_to_real_array(multivec) RETURNS real[]
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -100,6 +112,10 @@ CREATE CAST (bigint[] AS multivec) WITH FUNCTION multivec(bigint[]) AS IMPLICIT;
 COMMENT ON CAST (bigint[] AS multivec) IS 'from [tokens][dimension], rounded to real';
 CREATE CAST (smallint[] AS multivec) WITH FUNCTION multivec(smallint[]) AS IMPLICIT;
 COMMENT ON CAST (smallint[] AS multivec) IS 'from [tokens][dimension]';
+CREATE CAST (bit[] AS multivec) WITH FUNCTION multivec(bit[]) AS IMPLICIT;
+COMMENT ON CAST (bit[] AS multivec) IS 'in format b1, a token for each bit string';
+CREATE CAST (bit varying[] AS multivec) WITH FUNCTION multivec(bit varying[]) AS IMPLICIT;
+COMMENT ON CAST (bit varying[] AS multivec) IS 'in format b1, a token for each bit string';
 CREATE CAST (multivec AS real[]) WITH FUNCTION multivec_to_real_array(multivec) AS ASSIGNMENT;
 COMMENT ON CAST (multivec AS real[]) IS 'as [tokens][dimension]';
 
@@ -115,7 +131,7 @@ COMMENT ON FUNCTION multivec_dim(multivec) IS 'dimension of the token vectors; 0
 
 CREATE FUNCTION multivec_format(multivec) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION multivec_format(multivec) IS 'format of the elements: f32, f16 or bf16';
+COMMENT ON FUNCTION multivec_format(multivec) IS 'format of the elements: f32, f16, bf16, i8 or b1';
 
 CREATE FUNCTION multivec_slice(multivec, first integer, count integer) RETURNS multivec
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

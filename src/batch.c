@@ -126,7 +126,7 @@ shape_of_multivec(const char *header, uint32 size)
 	shape.format = value->format;
 	shape.ntokens = value->ntokens;
 	shape.dim = value->dim;
-	shape.row_size = shape.dim * maxsim_element_size(shape.format);
+	shape.row_size = maxsim_row_size(shape.format, shape.dim);
 	return shape;
 }
 
@@ -206,7 +206,7 @@ convert_in_place(Batch *batch, char *elements, uint64 n, uint64 before)
 	if (batch->type == DOCUMENT_DOUBLE_ARRAY)
 		tokens_narrow_doubles((double *) elements, n, before, (float *) elements);
 	if (batch->type != DOCUMENT_MULTIVEC)
-		multivec_elements_finite(MAXSIM_F32, elements, n, before, NULL);
+		multivec_check_floats((const float *) elements, n, before, NULL);
 }
 
 /* Scores a document that does not fit into the buffer, in slices of its tokens. */
@@ -262,7 +262,6 @@ fetch_again(void *arg, const CacheKey *key)
 	Payload payload = {NULL, {0}, 0};
 	char *memory;
 	char *elements;
-	uint64 n;
 	Shape shape;
 
 	payload.pointer.va_rawsize = key->raw_size;
@@ -274,9 +273,8 @@ fetch_again(void *arg, const CacheKey *key)
 	/* as in gather(): the header first, elements at an aligned address behind it */
 	read_payload(batch, &payload, 0, payload.size, memory + BUFFER_ALIGNMENT);
 	shape = shape_of_document(batch, memory + BUFFER_ALIGNMENT, &payload);
-	n = (uint64) shape.ntokens * shape.dim;
-	elements = memmove(memory, memory + BUFFER_ALIGNMENT + shape.header_size, n * (shape.row_size / shape.dim));
-	convert_in_place(batch, elements, n, 0);
+	elements = memmove(memory, memory + BUFFER_ALIGNMENT + shape.header_size, (uint64) shape.ntokens * shape.row_size);
+	convert_in_place(batch, elements, (uint64) shape.ntokens * shape.dim, 0);
 	return elements;
 }
 

@@ -81,7 +81,7 @@ want_admission(BatchBuffers *buffers, BatchBuffer *buffer, int format, uint32 i,
 	admission->format = format;
 	admission->ntokens = list->documents[i].ntokens;
 	admission->dim = dim;
-	admission->size = (uint64) admission->ntokens * dim * maxsim_element_size(format);
+	admission->size = (uint64) admission->ntokens * maxsim_row_size(format, dim);
 	admission->lasting = lasting;
 	admission->source = list->infos[i].place == IN_BUFFER ? list->documents[i].tokens : NULL;
 	admission->offset = CACHE_NOWHERE;
@@ -285,7 +285,7 @@ fill_table(const MaxsimQuery *query, BatchBuffer *buffer, uint32 counts[MAXSIM_N
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 	{
 		const DocumentList *list = &buffer->lists[format];
-		uint64 row_size = query->dim * maxsim_element_size(format);
+		uint64 row_size = maxsim_row_size(format, query->dim);
 
 		counts[format] = list->n;
 		for (uint32 i = 0; i < list->n; i++, table++)

@@ -154,7 +154,7 @@ cache_low_water(const CacheTier *tier)
 static inline uint64
 cache_entry_size(const CacheEntry *entry)
 {
-	return (uint64) entry->ntokens * entry->dim * maxsim_element_size(entry->format);
+	return (uint64) entry->ntokens * maxsim_row_size(entry->format, entry->dim);
 }
 
 /* Copies an entry, without the lock; false: it is being written. */

@@ -88,7 +88,7 @@ find(CacheLoad *load, const CacheKey *key)
 	/* it need not stay: only that it was there counts */
 	if (!is_there || (load->on_devices ? found.device_offset == CACHE_NOWHERE : found.host == NULL))
 		return false;
-	size = (uint64) found.ntokens * found.dim * maxsim_element_size(found.format);
+	size = (uint64) found.ntokens * maxsim_row_size(found.format, found.dim);
 	tier = load->on_devices ? CACHE_DEVICE(found.device) : CACHE_HOST;
 	load->tiers[tier].found += TYPEALIGN(cache_shared->tiers[tier].alignment, size);
 	return true;
@@ -120,7 +120,7 @@ load_add(CacheLoad *load, const CacheKey *key, MaxsimFormat format, const void *
 	admission->format = format;
 	admission->ntokens = ntokens;
 	admission->dim = dim;
-	admission->size = (uint64) ntokens * dim * maxsim_element_size(format);
+	admission->size = (uint64) ntokens * maxsim_row_size(format, dim);
 	admission->source = elements;
 	admission->lasting = true;
 }

@@ -48,12 +48,12 @@ new_array(uint64 n)
 static const float *
 load_tokens(const Multivec *value, uint64 first, uint64 n, float *buffer)
 {
-	uint64 row = (uint64) value->dim * maxsim_element_size(value->format);
+	uint64 row = maxsim_row_size(value->format, value->dim);
 	const char *elements = value->elements + first * row;
 
 	if (value->format == MAXSIM_F32)
 		return (const float *) elements;
-	multivec_load(value->format, elements, n * value->dim, buffer);
+	multivec_load(value->format, elements, n, value->dim, buffer);
 	return buffer;
 }
 

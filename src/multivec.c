@@ -1,7 +1,7 @@
 /*
  * multivec.c
- *		The type multivec itself: its limits and checks, elements in and out of
- *		their format, and the type's input and output functions.
+ *		The type multivec itself: its limits and checks, and its input and output
+ *		functions.
  *
  * Every value is checked twice: when it is made, so that no NaN, no infinity and
  * no wrong size is ever stored, and when it is read, because a damaged page or a
@@ -17,30 +17,12 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#include "element.h"
 #include "multivec.h"
 
 StaticAssertDecl(offsetof(Multivec, elements) == 16, "multivec's header must keep elements 16-byte aligned");
 
 /* the binary form's first byte; see multivec_recv */
 #define MULTIVEC_WIRE_VERSION 1
-
-static const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
-
-MaxsimFormat
-multivec_format_by_name(const char *name)
-{
-	int format = 0;
-
-	while (format < MAXSIM_NFORMATS && pg_strcasecmp(name, format_names[format]) != 0)
-		format++;
-	if (format == MAXSIM_NFORMATS)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("multivec format \"%s\" does not exist", name),
-				 errhint("Formats are f32, f16 and bf16.")));
-	return (MaxsimFormat) format;
-}
 
 void
 multivec_check_dim(int32 dim)
@@ -49,12 +31,6 @@ multivec_check_dim(int32 dim)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("dimension of type multivec must be between 1 and %d, not %d", MULTIVEC_MAX_DIM, dim)));
-}
-
-const char *
-multivec_format_name(MaxsimFormat format)
-{
-	return format_names[format];
 }
 
 uint64
@@ -127,91 +103,6 @@ multivec_from_datum(Datum datum)
 
 	multivec_check(value, VARSIZE(value));
 	return value;
-}
-
-void
-multivec_load(MaxsimFormat format, const void *elements, uint64 n, float *out)
-{
-	const uint16 *halves = elements;
-
-	switch (format)
-	{
-		case MAXSIM_F32:
-			memcpy(out, elements, n * sizeof(float));
-			break;
-		case MAXSIM_F16:
-			for (uint64 i = 0; i < n; i++)
-				out[i] = maxsim_f16_to_f32(halves[i]);
-			break;
-		case MAXSIM_BF16:
-			for (uint64 i = 0; i < n; i++)
-				out[i] = maxsim_bf16_to_f32(halves[i]);
-			break;
-	}
-}
-
-bool
-multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n, uint64 before,
-						 struct Node *escontext)
-{
-	const float *floats = elements;
-	const uint16 *halves = elements;
-	uint64 i = 0;
-	float value;
-
-	switch (format)
-	{
-		case MAXSIM_F32:
-			while (i < n && maxsim_is_finite(floats[i]))
-				i++;
-			break;
-		case MAXSIM_F16:
-			while (i < n && maxsim_f16_is_finite(halves[i]))
-				i++;
-			break;
-		case MAXSIM_BF16:
-			while (i < n && maxsim_bf16_is_finite(halves[i]))
-				i++;
-			break;
-	}
-	if (i == n)
-		return true;
-	multivec_load(format, (const char *) elements + i * maxsim_element_size(format), 1, &value);
-	ereturn(escontext, false,
-			(errcode(ERRCODE_DATA_EXCEPTION),
-			 errmsg("%s is not allowed in type multivec", value != value ? "NaN" : "infinity"),
-			 errdetail("It is number %llu of the value.", (unsigned long long) (before + i + 1))));
-}
-
-bool
-multivec_store(MaxsimFormat format, const float *values, uint64 n, void *elements,
-			   struct Node *escontext)
-{
-	uint16 *halves = elements;
-	uint64 i = 0;
-
-	if (!multivec_elements_finite(MAXSIM_F32, values, n, 0, escontext))
-		return false;
-	switch (format)
-	{
-		case MAXSIM_F32:
-			memcpy(elements, values, n * sizeof(float));
-			return true;
-		case MAXSIM_F16:
-			while (i < n && maxsim_f16_is_finite(halves[i] = maxsim_f16_from_f32(values[i])))
-				i++;
-			break;
-		case MAXSIM_BF16:
-			while (i < n && maxsim_bf16_is_finite(halves[i] = maxsim_bf16_from_f32(values[i])))
-				i++;
-			break;
-	}
-	if (i == n)
-		return true;
-	ereturn(escontext, false,
-			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("%g is out of range for multivec format %s", values[i], multivec_format_name(format)),
-			 errdetail("It is number %llu of the value.", (unsigned long long) i + 1)));
 }
 
 Oid
@@ -332,9 +223,9 @@ apply_typmod(Multivec *value, int32 typmod)
 	if (format == value->format && dim == value->dim)
 		return value;
 	values = palloc_extended(Max(n, 1) * sizeof(float), MCXT_ALLOC_HUGE);
-	multivec_load(value->format, value->elements, n, values);
+	multivec_load(value->format, value->elements, value->ntokens, value->dim, values);
 	result = multivec_create(format, dim, value->ntokens);
-	multivec_store(format, values, n, result->elements, NULL);
+	multivec_store(format, values, value->ntokens, dim, result->elements, NULL);
 	pfree(values);
 	return result;
 }
@@ -360,7 +251,7 @@ multivec_in(PG_FUNCTION_ARGS)
 	if (!check_typmod_dim(typmod, dim, escontext))
 		PG_RETURN_NULL();
 	value = multivec_create(format, dim, ntokens);
-	if (!multivec_store(format, values, ntokens * dim, value->elements, escontext))
+	if (!multivec_store(format, values, ntokens, dim, value->elements, escontext))
 		PG_RETURN_NULL();
 	pfree(values);
 	PG_RETURN_POINTER(value);
@@ -374,10 +265,10 @@ multivec_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * The binary form: version 1, format code (0 f32, 1 f16, 2 bf16), two zero bytes,
- * dimension and token count as 32-bit integers in network byte order, then the
- * elements as they are stored, little-endian, so that a tensor's bytes go in and
- * out as they are.
+ * The binary form: version 1, format code (0 f32, 1 f16, 2 bf16, 3 i8, 4 b1), two
+ * zero bytes, dimension and token count as 32-bit integers in network byte order,
+ * then the rows as they are stored (engine.h), little-endian, so that a tensor's
+ * bytes go in and out as they are.
  */
 PG_FUNCTION_INFO_V1(multivec_recv);
 Datum
@@ -407,7 +298,7 @@ multivec_recv(PG_FUNCTION_ARGS)
 						message->len - message->cursor)));
 	value = multivec_create(format, dim, ntokens);
 	pq_copymsgbytes(message, value->elements, size);
-	multivec_elements_finite(format, value->elements, (uint64) dim * ntokens, 0, NULL);
+	multivec_check_rows(format, value->elements, ntokens, dim, NULL);
 	PG_RETURN_POINTER(apply_typmod(value, typmod));
 }
 

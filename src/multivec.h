@@ -2,14 +2,14 @@
  * multivec.h
  *		The type multivec: the token vectors of one document or query, packed.
  *
- * A value is a header of 16 bytes and ntokens * dim elements of one format, row
- * after row.  The header's size keeps the elements 16-byte aligned relative to
+ * A value is a header of 16 bytes and ntokens rows of one format (engine.h).  The header's size keeps the elements 16-byte aligned relative to
  * the value's start.  A value without tokens may have dimension 0: "unknown".
  */
 #ifndef MAXSIM_MULTIVEC_H
 #define MAXSIM_MULTIVEC_H
 
 #include "engine.h"
+#include "format.h"
 
 typedef struct Multivec
 {
@@ -29,7 +29,7 @@ typedef struct Multivec
 static inline uint64
 multivec_elements_size(MaxsimFormat format, uint32 dim, uint32 ntokens)
 {
-	return (uint64) dim * ntokens * maxsim_element_size(format);
+	return (uint64) ntokens * maxsim_row_size(format, dim);
 }
 
 /*
@@ -50,24 +50,8 @@ extern Multivec *multivec_from_datum(Datum datum);
 
 #define PG_GETARG_MULTIVEC_P(n) multivec_from_datum(PG_GETARG_DATUM(n))
 
-/*
- * Formats by name, "f32", "f16" or "bf16", and dimensions as a user gives them: an
- * error if there is no such format, or the dimension is not within the limits.
- */
-extern MaxsimFormat multivec_format_by_name(const char *name);
+/* An error unless a dimension as a user gives it is within the limits. */
 extern void multivec_check_dim(int32 dim);
-extern const char *multivec_format_name(MaxsimFormat format);
-
-/*
- * Elements [n] as float32, and back.  Storing a value that is NaN, infinite or
- * too large for the format is an error, soft where escontext allows; false then.
- * The message counts elements from 1, after the before ones of the same value.
- */
-extern void multivec_load(MaxsimFormat format, const void *elements, uint64 n, float *out);
-extern bool multivec_store(MaxsimFormat format, const float *values, uint64 n, void *elements,
-						   struct Node *escontext);
-extern bool multivec_elements_finite(MaxsimFormat format, const void *elements, uint64 n, uint64 before,
-									 struct Node *escontext);
 
 /* The OID of type multivec of the extension that the function fn_oid belongs to. */
 extern Oid multivec_type_oid(Oid fn_oid);

@@ -56,7 +56,7 @@ tokens_as_array(const Multivec *value, int ndim)
 	dims[ndim - 1] = value->dim;
 	for (int i = 0; i < ndim; i++)
 		lower_bounds[i] = 1;
-	multivec_load(value->format, value->elements, n, (float *) ARR_DATA_PTR(array));
+	multivec_load(value->format, value->elements, value->ntokens, value->dim, (float *) ARR_DATA_PTR(array));
 	return array;
 }
 
@@ -83,7 +83,7 @@ multivec_from_bytea(PG_FUNCTION_ARGS)
 	uint64 row;
 
 	multivec_check_dim(dim);
-	row = dim * maxsim_element_size(format);
+	row = maxsim_row_size(format, dim);
 	if (size % row != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
@@ -91,7 +91,7 @@ multivec_from_bytea(PG_FUNCTION_ARGS)
 						(unsigned long long) size, (unsigned long long) row, dim, name)));
 	value = multivec_create(format, dim, size / row);
 	memcpy(value->elements, VARDATA_ANY(bytes), size);
-	multivec_elements_finite(format, value->elements, size / maxsim_element_size(format), 0, NULL);
+	multivec_check_rows(format, value->elements, value->ntokens, dim, NULL);
 	PG_RETURN_POINTER(value);
 }
 
@@ -111,7 +111,7 @@ header_from_datum(Datum datum)
 static Multivec *
 slice_from_datum(Datum datum, const Multivec *header, uint32 first, uint32 count)
 {
-	uint64 row = (uint64) header->dim * maxsim_element_size(header->format);
+	uint64 row = maxsim_row_size(header->format, header->dim);
 	Multivec *slice = multivec_create(header->format, header->dim, count);
 	struct varlena *bytes;
 
@@ -178,28 +178,39 @@ multivec_token(PG_FUNCTION_ARGS)
 	PG_RETURN_ARRAYTYPE_P(tokens_as_array(slice_from_datum(PG_GETARG_DATUM(0), header, n - 1, 1), 1));
 }
 
-/*
- * The first dim elements of each token, in the value's format, scaled to unit length
- * if asked for.
- */
+/* The first dim components of each token, in the value's format and not rounded anew. */
 static Multivec *
-truncated(const Multivec *value, uint32 dim, bool unit_length)
+truncated(const Multivec *value, uint32 dim)
 {
 	Multivec *result = multivec_create(value->format, dim, value->ntokens);
-	uint64 element = maxsim_element_size(value->format);
-	uint64 n = (uint64) value->ntokens * dim;
-	float *floats;
+	uint64 from_size = maxsim_row_size(value->format, value->dim);
+	uint64 to_size = maxsim_row_size(value->format, dim);
 
 	for (uint64 t = 0; t < value->ntokens; t++)
-		memcpy(result->elements + t * dim * element, value->elements + t * value->dim * element, dim * element);
-	if (!unit_length)
-		return result;
-	floats = palloc_extended(Max(n, 1) * sizeof(float), MCXT_ALLOC_HUGE);
-	multivec_load(result->format, result->elements, n, floats);
-	tokens_normalize(floats, result->ntokens, dim);
-	multivec_store(result->format, floats, n, result->elements, NULL);
-	pfree(floats);
+	{
+		char *row = result->elements + t * to_size;
+
+		memcpy(row, value->elements + t * from_size, to_size);
+		if (value->format == MAXSIM_B1 && dim % 8 != 0)
+			row[to_size - 1] &= 0xff << (8 - dim % 8);
+	}
 	return result;
+}
+
+/* Scales each token to unit length. */
+static void
+normalize(Multivec *value)
+{
+	float *floats;
+
+	/* signs have no length */
+	if (value->format == MAXSIM_B1)
+		return;
+	floats = palloc_extended(Max((uint64) value->ntokens * value->dim, 1) * sizeof(float), MCXT_ALLOC_HUGE);
+	multivec_load(value->format, value->elements, value->ntokens, value->dim, floats);
+	tokens_normalize(floats, value->ntokens, value->dim);
+	multivec_store(value->format, floats, value->ntokens, value->dim, value->elements, NULL);
+	pfree(floats);
 }
 
 /* multivec_normalize(mv): each token to unit length, tokens of zeros stay. */
@@ -209,7 +220,10 @@ multivec_normalize(PG_FUNCTION_ARGS)
 {
 	Multivec *value = PG_GETARG_MULTIVEC_P(0);
 
-	PG_RETURN_POINTER(truncated(value, value->dim, true));
+	Multivec *result = truncated(value, value->dim);
+
+	normalize(result);
+	PG_RETURN_POINTER(result);
 }
 
 /* multivec_truncate(mv, dim, unit_length): the first dimensions of each token. */
@@ -219,6 +233,7 @@ multivec_truncate(PG_FUNCTION_ARGS)
 {
 	Multivec *value = PG_GETARG_MULTIVEC_P(0);
 	int32 dim = PG_GETARG_INT32(1);
+	Multivec *result;
 
 	multivec_check_dim(dim);
 	/* a value without tokens may have no dimension yet */
@@ -226,7 +241,10 @@ multivec_truncate(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("multivec of dimension %u cannot be truncated to %d dimensions", value->dim, dim)));
-	PG_RETURN_POINTER(truncated(value, dim, PG_GETARG_BOOL(2)));
+	result = truncated(value, dim);
+	if (PG_GETARG_BOOL(2))
+		normalize(result);
+	PG_RETURN_POINTER(result);
 }
 
 /* An error unless tokens of b may follow those of a. */

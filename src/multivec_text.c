@@ -212,14 +212,14 @@ multivec_print(const Multivec *value)
 {
 	StringInfoData text;
 	float *row = palloc(Max(value->dim, 1) * sizeof(float));
-	size_t row_size = value->dim * maxsim_element_size(value->format);
+	size_t row_size = maxsim_row_size(value->format, value->dim);
 
 	initStringInfo(&text);
 	appendStringInfoChar(&text, '[');
 	for (uint32 token = 0; token < value->ntokens; token++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		multivec_load(value->format, value->elements + token * row_size, value->dim, row);
+		multivec_load(value->format, value->elements + token * row_size, 1, value->dim, row);
 		appendStringInfoString(&text, token == 0 ? "[" : ",[");
 		for (uint32 k = 0; k < value->dim; k++)
 		{

@@ -62,7 +62,7 @@ measure(Clusters *clusters, const Multivec *value)
 	float *unit = palloc_extended(n * dim * sizeof(float), MCXT_ALLOC_HUGE);
 	float *panel = palloc(dim * MATRIX_PANEL * sizeof(float));
 
-	multivec_load(value->format, value->elements, n * dim, unit);
+	multivec_load(value->format, value->elements, n, dim, unit);
 	tokens_normalize(unit, n, dim);
 
 	/* below the diagonal, or near it */
@@ -258,7 +258,7 @@ means(const Multivec *value, const uint32 *cluster_of, uint32 nclusters)
 {
 	Multivec *result = multivec_create(value->format, value->dim, nclusters);
 	uint32 n = value->ntokens;
-	uint64 row = (uint64) value->dim * maxsim_element_size(value->format);
+	uint64 row = maxsim_row_size(value->format, value->dim);
 	uint32 *next = palloc_array(uint32, n); /* token of the same cluster; n: none */
 	uint32 *last = palloc_array(uint32, n); /* token of a cluster so far */
 	double *sums = palloc_array(double, value->dim);
@@ -282,13 +282,13 @@ means(const Multivec *value, const uint32 *cluster_of, uint32 nclusters)
 		memset(sums, 0, value->dim * sizeof(double));
 		for (uint32 t = first; t < n; t = next[t], count++)
 		{
-			multivec_load(value->format, value->elements + t * row, value->dim, token);
+			multivec_load(value->format, value->elements + t * row, 1, value->dim, token);
 			for (uint32 k = 0; k < value->dim; k++)
 				sums[k] += token[k];
 		}
 		for (uint32 k = 0; k < value->dim; k++)
 			token[k] = (float) (sums[k] / count);
-		multivec_store(value->format, token, value->dim, result->elements + made++ * row, NULL);
+		multivec_store(value->format, token, 1, value->dim, result->elements + made++ * row, NULL);
 	}
 	Assert(made == nclusters);
 	return result;

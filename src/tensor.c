@@ -51,7 +51,7 @@ document_of_tensor(const Tokens *tensor, int i, int64 offset, int64 length, int6
 				 errmsg("document %d, %lld tokens from offset %lld, is outside a tensor of %u tokens",
 						i + 1, (long long) length, (long long) offset, tensor->ntokens)));
 	document.tokens = (const char *) tensor->elements +
-					  (uint64) offset * tensor->dim * maxsim_element_size(tensor->format);
+					  (uint64) offset * maxsim_row_size(tensor->format, tensor->dim);
 	document.ntokens = length;
 	return document;
 }

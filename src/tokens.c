@@ -148,7 +148,7 @@ tokens_from_array(ArrayType *array)
 		default:
 			elog(ERROR, "unexpected array element type %u", ARR_ELEMTYPE(array));
 	}
-	multivec_elements_finite(MAXSIM_F32, tokens.elements, n, 0, NULL);
+	multivec_check_floats(tokens.elements, n, 0, NULL);
 	return tokens;
 }
 
@@ -161,7 +161,7 @@ tokens_to_float(const Tokens *tokens)
 	if (tokens->format == MAXSIM_F32)
 		return tokens->elements;
 	floats = palloc_extended(Max(n, 1) * sizeof(float), MCXT_ALLOC_HUGE);
-	multivec_load(tokens->format, tokens->elements, n, floats);
+	multivec_load(tokens->format, tokens->elements, tokens->ntokens, tokens->dim, floats);
 	return floats;
 }
 
