@@ -14,6 +14,9 @@
 #define SCALE_SIZE sizeof(float)
 #define I8_MAX 127
 
+/* Added to a small float32 and taken off again, it leaves an integer. */
+#define ROUND 0x1.8p23f
+
 static const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16", "i8", "b1"};
 
 MaxsimFormat
@@ -88,8 +91,10 @@ store_i8(const float *values, uint32 dim, char *row)
 	memcpy(row, &scale, SCALE_SIZE);
 	for (uint32 k = 0; k < dim; k++)
 	{
-		float quotient = scale > 0 ? rintf(values[k] / scale) : 0;
+		float quotient = scale > 0 ? values[k] / scale : 0;
 
+		/* rounds to nearest, ties to even */
+		quotient = (quotient + ROUND) - ROUND;
 		components[k] = (int8) Max(Min(quotient, I8_MAX), -I8_MAX);
 	}
 }
