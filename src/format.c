@@ -167,7 +167,7 @@ check_i8(const char *row, uint32 dim, uint64 token, struct Node *escontext)
 	const int8 *components = (const int8 *) (row + SCALE_SIZE);
 	float scale = scale_of(row);
 
-	if (!(scale >= 0 && maxsim_is_finite(scale * I8_MAX)))
+	if (signbit(scale) || !maxsim_is_finite(scale * I8_MAX))
 		ereturn(escontext, false,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("%g is out of range for the scale of a token in multivec format i8", scale),

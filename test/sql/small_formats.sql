@@ -32,8 +32,7 @@ FROM vectors, generate_series(1, multivec_ntokens(v)) t, unnest(multivec_token(v
 	LATERAL (SELECT max(abs(z)) AS largest FROM unnest(multivec_token(v, t)) z) l;
 
 -- from bits, and from integers with scales
-SELECT multivec(ARRAY['101', '011']::bit(3)[]), ARRAY['1', '0']::bit varying[]::multivec, multivec(ARRAY[]::bit[]), multivec_format(ARRAY[B'1']::bit[]),
-	multivec(ARRAY[B'101010101', B'011111110']) = NULL IS NULL AS resolved;
+SELECT multivec(ARRAY['101', '011']::bit(3)[]), ARRAY['1', '0']::bit varying[]::multivec, multivec(ARRAY[]::bit[]), multivec_format(ARRAY[B'1']::bit[]);
 SELECT multivec_send(multivec(ARRAY[B'101010101', B'011111110']));
 SELECT bool_and(multivec_send(multivec(bits)) = multivec_send(b1)) AS same
 FROM (SELECT b1, ARRAY(SELECT (SELECT string_agg(CASE WHEN x > 0 THEN '1' ELSE '0' END, '' ORDER BY k)::bit(13)
@@ -47,15 +46,15 @@ SELECT error_of(format('SELECT multivec_i8(%s)', arguments)) FROM unnest(ARRAY['
 
 -- bytes that no value has
 SELECT error_of(format('SELECT multivec(''\x%s'', %s)', bytes, how)) FROM (VALUES ('0000803f0180', '2, ''i8'''), ('000080bf0101', '2, ''i8'''), ('0000807f0101', '2, ''i8'''), ('0000c07f0101', '2, ''i8'''),
-	('ffff7f7f0101', '2, ''i8'''), ('0000803f01', '2, ''i8'''), ('e1', '3, ''b1'''), ('f0f0f0', '12, ''b1'''), ('00', '1, ''i4''')) v(bytes, how);
-SELECT multivec('\x0000803f017f', 2, 'i8'), multivec('\xe0', 3, 'b1'), multivec('\x', 3, 'b1'), multivec('\x00000080017f', 2, 'i8');
+	('ffff7f7f0101', '2, ''i8'''), ('00000080017f', '2, ''i8'''), ('0000803f01', '2, ''i8'''), ('e1', '3, ''b1'''), ('f0f0f0', '12, ''b1'''), ('00', '1, ''i4''')) v(bytes, how);
+SELECT multivec('\x0000803f017f', 2, 'i8'), multivec('\xe0', 3, 'b1'), multivec('\x', 3, 'b1'), multivec('\x00000000017f', 2, 'i8');
 
 -- from one another
 SELECT multivec_truncate('[[1,-2,3,4,5,6,7,8,-9,10]]'::multivec(10, b1), 9), multivec_send(multivec_truncate('[[1,-2,3,4,5,6,7,8,9,10]]'::multivec(10, b1), 9)),
 	multivec_truncate('[[100,-127,3]]'::multivec(3, i8), 1), multivec_truncate('[[100,-127,3]]'::multivec(3, i8), 1, true);
 SELECT multivec_normalize(multivec_i8('{{60,80,0}}')), multivec_normalize('[[3,-4]]'::multivec(2, b1)), multivec_format(multivec_normalize(multivec_i8('{{60,80,0}}')));
 SELECT multivec_concat(multivec_i8('{{1,2}}'), multivec_i8('{{3,4}}', '{2}')), multivec_concat('[[1,2,1]]'::multivec(3, b1), '[[-1,2,-1]]'::multivec(3, b1)),
-	(SELECT multivec_concat_agg(i8) = NULL IS NULL FROM vectors WHERE id < 3);
+	(SELECT multivec_ntokens(multivec_concat_agg(i8)) FROM vectors WHERE id < 3);
 SELECT error_of('SELECT multivec_concat(''[[1]]''::multivec(1, i8), ''[[1]]''::multivec(1, b1))');
 SELECT multivec_slice(multivec_i8('{{1,2},{3,4},{5,6}}', '{1,2,3}'), 2, 2), multivec_slice('[[1,2],[1,-2],[-5,3]]'::multivec(2, b1), 2, 2), multivec_token('[[1,2],[-5,3]]'::multivec(2, b1), 2);
 SELECT multivec_mean(multivec_i8('{{1,2},{3,4}}', '{1,2}')), multivec_mean('[[1,2],[-5,3]]'::multivec(2, b1)), multivec_pool(multivec_i8('{{127,10},{127,10},{-100,127}}'), 2);
