@@ -10,11 +10,34 @@
 #include "element.h"
 #include "weights.h"
 
+/* Whether what the header says is what the value has room for. */
+static bool
+is_sound(ArrayType *array, int64 *n)
+{
+	uint64 size = VARSIZE(array);
+	uint64 offset;
+
+	*n = 0;
+	if (size < sizeof(ArrayType) || ARR_NDIM(array) < 0)
+		return false;
+	if (ARR_NDIM(array) > 1)
+		return true;
+	if (ARR_NDIM(array) == 1 && size >= ARR_OVERHEAD_NONULLS(1))
+		*n = ARR_DIMS(array)[0];
+	offset = ARR_HASNULL(array) ? MAXALIGN(ARR_OVERHEAD_NONULLS(ARR_NDIM(array)) + (*n + 7) / 8)
+								: ARR_OVERHEAD_NONULLS(ARR_NDIM(array));
+	return *n >= 0 && (!ARR_HASNULL(array) || (uint64) array->dataoffset == offset) && offset + *n * sizeof(double) == size;
+}
+
 static void
 check_shape(ArrayType *array, uint32 ntokens)
 {
 	int64 n;
 
+	if (!is_sound(array, &n))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("array's header does not fit its size: %lld weights, but %u bytes", (long long) n, (unsigned) VARSIZE(array))));
 	if (ARR_ELEMTYPE(array) != FLOAT8OID)
 		elog(ERROR, "unexpected array element type %u", ARR_ELEMTYPE(array));
 	if (ARR_NDIM(array) > 1)
@@ -26,15 +49,10 @@ check_shape(ArrayType *array, uint32 ntokens)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("weights must not contain NULL")));
-	n = ARR_NDIM(array) == 0 ? 0 : ARR_DIMS(array)[0];
 	if (n != ntokens)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("query and weights have different numbers of tokens: %u and %lld", ntokens, (long long) n)));
-	if (ARR_DATA_OFFSET(array) + n * sizeof(double) > VARSIZE(array))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("array of %lld numbers has %u bytes", (long long) n, (unsigned) VARSIZE(array))));
 }
 
 /* A weight as float32; number counts from 1, for the message. */
