@@ -10,42 +10,54 @@
 #include "element.h"
 #include "weights.h"
 
-/* Whether what the header says is what the value has room for. */
+/*
+ * What an array's header says of its numbers, n of them, if the value has room for that.  A
+ * bitmap stands for a number that is NULL, and then the value has not all of them.
+ */
 static bool
-is_sound(ArrayType *array, int64 *n)
+read_header(ArrayType *array, int64 *n, bool *has_null)
 {
+	int ndim = ARR_NDIM(array);
 	uint64 size = VARSIZE(array);
-	uint64 offset;
+	uint64 offset = ARR_OVERHEAD_NONULLS(ndim);
 
 	*n = 0;
-	if (size < sizeof(ArrayType) || ARR_NDIM(array) < 0)
+	*has_null = false;
+	if (size < offset)
 		return false;
-	if (ARR_NDIM(array) > 1)
-		return true;
-	if (ARR_NDIM(array) == 1 && size >= ARR_OVERHEAD_NONULLS(1))
+	if (ndim == 1)
 		*n = ARR_DIMS(array)[0];
-	offset = ARR_HASNULL(array) ? MAXALIGN(ARR_OVERHEAD_NONULLS(ARR_NDIM(array)) + (*n + 7) / 8)
-								: ARR_OVERHEAD_NONULLS(ARR_NDIM(array));
-	return *n >= 0 && (!ARR_HASNULL(array) || (uint64) array->dataoffset == offset) && offset + *n * sizeof(double) == size;
+	if (*n < 0)
+		return false;
+	if (ARR_HASNULL(array))
+	{
+		offset = MAXALIGN(offset + (*n + 7) / 8);
+		if (ndim == 0 || (uint64) array->dataoffset != offset || size < offset)
+			return false;
+		*has_null = array_contains_nulls(array);
+	}
+	return *has_null || size == offset + *n * sizeof(double);
 }
 
+/* One number for each token, so far as the header tells. */
 static void
 check_shape(ArrayType *array, uint32 ntokens)
 {
+	bool has_null;
 	int64 n;
 
-	if (!is_sound(array, &n))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("array's header does not fit its size: %lld weights, but %u bytes", (long long) n, (unsigned) VARSIZE(array))));
-	if (ARR_ELEMTYPE(array) != FLOAT8OID)
-		elog(ERROR, "unexpected array element type %u", ARR_ELEMTYPE(array));
-	if (ARR_NDIM(array) > 1)
+	if (VARSIZE(array) >= sizeof(ArrayType) && ARR_NDIM(array) > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("weights must have 1 dimension, not %d", ARR_NDIM(array)),
 				 errhint("One number for each query token is written ARRAY[1,0.5] or '{1,0.5}'.")));
-	if (array_contains_nulls(array))
+	if (VARSIZE(array) < sizeof(ArrayType) || ARR_NDIM(array) < 0 || !read_header(array, &n, &has_null))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("array of weights is corrupted: its header does not fit its size, %u bytes", (unsigned) VARSIZE(array))));
+	if (ARR_ELEMTYPE(array) != FLOAT8OID)
+		elog(ERROR, "unexpected array element type %u", ARR_ELEMTYPE(array));
+	if (has_null)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("weights must not contain NULL")));

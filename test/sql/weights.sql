@@ -10,6 +10,15 @@ SELECT weights, maxsim('[[1,0],[0,1],[1,1]]', '[[10,1]]', weights), maxsim('[[1,
 FROM (VALUES ('{1,1,1}'::double precision[]), ('{1,0,0}'), ('{0,1,0}'), ('{0,0,1}'), ('{2,0.5,0}'), ('{0.25,0,4}'), ('{-0.0,1,1}'), ('[5:7]={3,2,1}'), (NULL)) w(weights);
 -- each document token counts for the query tokens that it is nearest to
 SELECT maxsim('[[1,0],[0,1]]', '[[3,0],[0,5],[-1,-1]]', '{2,10}'), maxsim('[[-1,0],[0,-1]]', '[[3,0],[2,5]]', '{2,10}'), maxsim('[[1,0]]', '[]', '{2}'), maxsim(NULL, '[[1,0]]', '{2}');
+-- a bitmap without a NULL
+CREATE FUNCTION assigned() RETURNS double precision[] LANGUAGE plpgsql AS $$
+DECLARE
+	w double precision[] := '{2,NULL}';
+BEGIN
+	w[2] := 10;
+	RETURN w;
+END $$;
+SELECT pg_column_size(assigned()) > pg_column_size('{2,10}'::double precision[]) AS longer, maxsim('[[1,0],[0,1]]', '[[3,0],[0,5],[-1,-1]]', assigned());
 -- arrays of any numbers, literals, untyped parameters
 SELECT maxsim('[[1,0],[0,1]]', '[[10,1]]', ARRAY[2,3]), maxsim('[[1,0],[0,1]]', '[[10,1]]', ARRAY[2,3]::smallint[]), maxsim('[[1,0],[0,1]]', '[[10,1]]', ARRAY[2,3]::bigint[]),
 	   maxsim('[[1,0],[0,1]]', '[[10,1]]', ARRAY[2.0,3]), maxsim('[[1,0],[0,1]]', '[[10,1]]', ARRAY[2,3]::real[]), maxsim('[[1,0],[0,1]]', '[[10,1]]', ARRAY[2,3]::double precision[]),
