@@ -4,9 +4,10 @@
  *
  * It is done to the finished plan.  Where a node computes maxsim(query, document) for each
  * of its rows it computes the document instead, which is a pointer, and the query or its
- * weights, if they are not the same for all of them, and a node above it the scores of many rows at once.  The
- * rows that leave that node are those that left the other, so nothing else in the plan
- * changes: sorts, limits, joins, partitions and parallel workers are the planner's.
+ * weights, if they are not the same for all of them, and a node above it the scores of
+ * many rows at once.  The rows that leave that node are those that left the other, so
+ * nothing else in the plan changes: sorts, limits, joins, partitions and parallel workers
+ * are the planner's.
  *
  * A batch reads rows ahead.  So a node is left alone if its rows may not all be wanted,
  * under a limit without a sort for example, and a call that may not be made for each
@@ -184,18 +185,12 @@ column_expr(const CustomScan *scan, int column)
 static Expr *
 take_argument(CustomScan *scan, Expr *argument, int column, bool *own)
 {
-	Expr *computed = argument;
+	bool of_row = column > 0;
 
-	*own = false;
-	if (column > 0)
-	{
-		*own = !uses_column((Node *) scan->scan.plan.targetlist, &column);
-		argument = column_expr(scan, column);
-		computed = NULL;
-	}
-	scan->custom_exprs = lappend(scan->custom_exprs, computed != NULL ? (Node *) copyObject(computed)
-																	  : (Node *) makeBoolConst(false, true));
-	return argument;
+	*own = of_row && !uses_column((Node *) scan->scan.plan.targetlist, &column);
+	scan->custom_exprs = lappend(scan->custom_exprs, of_row || argument == NULL ? (Node *) makeBoolConst(false, true)
+																				: (Node *) copyObject(argument));
+	return of_row ? column_expr(scan, column) : argument;
 }
 
 /* The node above child, which computes tlist from child's rows and the scores. */

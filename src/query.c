@@ -12,10 +12,13 @@
 static void
 leave_out_masked(MaxsimQuery *query, float *weights, uint32 *numbers)
 {
-	uint64 n = (uint64) query->ntokens * query->dim;
-	float *tokens = palloc_extended(n * sizeof(float), MCXT_ALLOC_HUGE);
+	uint32 left = 0;
 	uint32 kept = 0;
+	float *tokens;
 
+	for (uint32 i = 0; i < query->ntokens; i++)
+		left += weights[i] > 0;
+	tokens = palloc_extended((uint64) left * query->dim * sizeof(float), MCXT_ALLOC_HUGE);
 	for (uint32 i = 0; i < query->ntokens; i++)
 	{
 		if (weights[i] == 0)
