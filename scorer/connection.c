@@ -99,7 +99,7 @@ check_request(const ScorerMapping *mapping, const ScorerDevice *device, ScorerSl
 		for (uint32_t i = 0; i < slot->ndocuments[format]; i++, n++)
 		{
 			const ScorerDocument *document = &scorer_documents(slot)[n];
-			uint64_t size = document->ntokens * dim * maxsim_element_size(format);
+			uint64_t size = (uint64_t) document->ntokens * maxsim_row_size(format, (uint32_t) dim);
 
 			if (!within(document->offset, size, space_size(mapping, device, document->device)))
 				return false;

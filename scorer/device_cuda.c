@@ -279,7 +279,7 @@ submit(ScorerMapping *mapping, ScorerSlot *slot, const Device *device, Lane *lan
 {
 	MaxsimQuery query = {(const float *) ((char *) mapping + slot->query_offset), NULL,
 						 slot->query_ntokens, slot->query_dim};
-	uint64_t row = slot->query_dim * maxsim_element_size(format);
+	uint64_t row = maxsim_row_size(format, slot->query_dim);
 	const ScorerDocument *documents = scorer_documents(slot);
 	MaxsimCudaStatus status = MAXSIM_CUDA_OK;
 	uint32_t nmoves = 0;

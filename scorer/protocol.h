@@ -22,7 +22,7 @@
 #include "../src/engine.h"
 
 #define SCORER_MAGIC 0x534d584du /* "MXMS" */
-#define SCORER_PROTOCOL_VERSION 2
+#define SCORER_PROTOCOL_VERSION 3
 
 /* in the data directory, where base backups leave it out without a word */
 #define SCORER_SOCKET "pg_stat_tmp/flash_maxsim.sock"

@@ -20,7 +20,7 @@ prepare($node);
 ok(await_ready($node), 'the scorer is ready');
 my $right = $node->safe_psql('postgres', "SET flash_maxsim.engine = cpu; $RANK");
 my $pid = scorer($node, 'pid');
-my ($magic, $version) = (0x534d584d, 2);
+my ($magic, $version) = (0x534d584d, 3);
 # what the length of the path to a socket allows
 chdir $node->data_dir . '/pg_stat_tmp' or die;
 
@@ -49,7 +49,7 @@ sub message { return (unpack 'L L Q L L Z160', $_[0])[5] }
 # greetings
 
 my $answer = answer_to(connection(), hello($magic, 1, 0));
-is(message($answer), 'scorer speaks protocol version 2, not 1: its program and the library are of different builds', 'another version');
+is(message($answer), 'scorer speaks protocol version 3, not 1: its program and the library are of different builds', 'another version');
 like(message(answer_to(connection(), hello(42, $version, 0))), qr/different builds/, 'another magic number');
 is(message(answer_to(connection(), hello($magic, $version, 42))), 'scorer belongs to an earlier start of the server', 'another epoch');
 is(answer_to(connection(), 'hello'), '', 'something else: it hangs up');
@@ -127,8 +127,8 @@ sub report_for
 	return (unpack 'L L L a16 a1024 x4 x128 x160 Z160', slurp_file($report))[5];
 }
 
-like(report_for(pack('L L Q Q', $magic, 1, 0, 8192) . "\0" x 8168), qr/^scorer speaks protocol version 2, not 1/, 'a mapping of another version');
-like(report_for("\0" x 8192), qr/^scorer speaks protocol version 2, not 0/, 'a mapping of zeros');
+like(report_for(pack('L L Q Q', $magic, 1, 0, 8192) . "\0" x 8168), qr/^scorer speaks protocol version 3, not 1/, 'a mapping of another version');
+like(report_for("\0" x 8192), qr/^scorer speaks protocol version 3, not 0/, 'a mapping of zeros');
 like(report_for(pack('L L Q Q', $magic, $version, 0, 4096) . "\0" x 8168), qr/^scorer/, 'a mapping of another size');
 is(report_for('short'), 'scorer was started without a mapping', 'a mapping too short');
 is(report_for(undef), 'scorer was started without a mapping', 'none at all');
