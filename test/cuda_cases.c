@@ -441,6 +441,39 @@ test_integers(void)
 		check(got == expected, "i8, integers: %.9g, expected %.9g", (double) got, expected);
 }
 
+/* Documents that end where an allocation does: memcheck tells of what is read behind them. */
+static void
+test_ends(void)
+{
+	static const uint32_t dims[] = {1, 100, 128, 131};
+	const size_t size = 1 << 18;
+	const uint32_t ntokens = 70;
+	char message[MAXSIM_MESSAGE_SIZE] = "";
+	uint64_t memory;
+	int format;
+	int i;
+
+	if (!expect(maxsim_cuda_alloc(device, size, &memory, message), MAXSIM_CUDA_OK, "256 kB", message))
+		return;
+	for (format = 0; format < MAXSIM_NFORMATS; format++)
+		for (i = 0; i < LENGTHOF(dims); i++)
+		{
+			const size_t bytes = ntokens * maxsim_row_size(format, dims[i]);
+			MaxsimCudaDocument documents[2] = {{memory + size - bytes, ntokens}, {host_arena, ntokens}};
+			float scores[2] = {0, 1};
+			MaxsimQuery query;
+
+			fill_rows(arena, ntokens, dims[i], format, false);
+			(void) maxsim_cuda_copy(lane, documents[0].address, arena, bytes, message);
+			make_query(&query, 33, dims[i], false, false);
+			if (set_query(lane, &query, format, "ends") && score(lane, documents, 2, scores, "ends"))
+				check(same_bits(scores[0], scores[1]), "%s dim %u: at the end of memory %.9g, elsewhere %.9g",
+					  format_names[format], dims[i], (double) scores[0], (double) scores[1]);
+			free_query(&query);
+		}
+	expect(maxsim_cuda_free(device, memory, message), MAXSIM_CUDA_OK, "free", message);
+}
+
 static void
 test_misuse(void)
 {
@@ -478,6 +511,7 @@ test_cases(void)
 	test_values();
 	test_magnitudes();
 	test_integers();
+	test_ends();
 	test_memory();
 	test_ragged();
 	test_repeated();
