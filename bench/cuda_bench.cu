@@ -87,6 +87,10 @@ static const Row rows[] = {
 	{"f32q128", MAXSIM_F32, 1000, 128, 128, FIXED, 0, 300, 0, 0},
 	{"f32d64", MAXSIM_F32, 1000, 32, 64, FIXED, 0, 300, 0, 0},
 	{"f32d1024", MAXSIM_F32, 200, 32, 1024, FIXED, 0, 300, 0, 0},
+	{"i8", MAXSIM_I8, 1000, 32, 128, FIXED, 0, 300, 0, 0},
+	{"i810k", MAXSIM_I8, 10000, 32, 128, FIXED, 0, 300, 0, 0},
+	{"b1", MAXSIM_B1, 1000, 32, 128, FIXED, 0, 300, 0, 0},
+	{"b110k", MAXSIM_B1, 10000, 32, 128, FIXED, 0, 300, 0, 0},
 };
 
 static long evict = -1;
@@ -125,7 +129,7 @@ static __global__ void __launch_bounds__(256)
 	read_documents(const MaxsimPiece *pieces, uint32_t row_size, uint32_t *sink)
 {
 	const MaxsimPiece piece = pieces[blockIdx.x];
-	const uint4 *from = (const uint4 *) piece.address;
+	const uint4 *from = (const uint4 *) (piece.address / 16 * 16);
 	const size_t n = (size_t) piece.ntokens * row_size / 16;
 	uint32_t sum = 0;
 	size_t i = threadIdx.x;
@@ -162,7 +166,19 @@ read_all(const uint4 *from, size_t n, uint32_t *sink)
 		*sink = sum;
 }
 
-/* Random elements from -1 to 1, hashed from their number. */
+/* Of what fill() fills with; i8 and b1 are bytes. */
+static size_t
+element_size(MaxsimFormat format)
+{
+	if (maxsim_plan_is_packed(format))
+		return 1;
+	return maxsim_row_size(format, 1);
+}
+
+/*
+ * Random elements from -1 to 1, hashed from their number; for i8 and b1 bytes that make
+ * a finite scale wherever one is.
+ */
 static __global__ void
 fill(void *elements, size_t n, MaxsimFormat format)
 {
@@ -176,6 +192,8 @@ fill(void *elements, size_t n, MaxsimFormat format)
 
 		if (format == MAXSIM_F32)
 			((float *) elements)[i] = value;
+		else if (format == MAXSIM_I8 || format == MAXSIM_B1)
+			((uint8_t *) elements)[i] = hash & 0x3f;
 		else if (format == MAXSIM_F16)
 			((__half *) elements)[i] = __float2half(value);
 		else
@@ -280,7 +298,7 @@ prepare(const Row &row, char *arena, Work &work)
 	std::vector<uint32_t> places(n);
 	uint64_t at = 0;
 
-	work.row_size = row.dim * (uint32_t) maxsim_element_size(row.format);
+	work.row_size = (uint32_t) maxsim_row_size(row.format, row.dim);
 	make_lengths(row, work.lengths);
 	for (uint32_t i = 0; i < n; i++)
 		places[i] = i;
@@ -371,7 +389,7 @@ run_row(const Row &row, char *arena)
 static void
 run_host(MaxsimFormat format, uint32_t dim, uint32_t ntokens, uint32_t tokens, size_t size, char *host)
 {
-	const uint32_t row_size = dim * (uint32_t) maxsim_element_size(format);
+	const uint32_t row_size = (uint32_t) maxsim_row_size(format, dim);
 	Row row = {"", format, (uint32_t) (size / ((size_t) tokens * row_size)), ntokens, dim, FIXED, 0, tokens, 0, 0};
 	Work work;
 	double time;
@@ -379,8 +397,8 @@ run_host(MaxsimFormat format, uint32_t dim, uint32_t ntokens, uint32_t tokens, s
 	prepare(row, host, work);
 	time = measure(true, true, [&]()
 				   { CHECK(maxsim_launch_score(&work.query, format, &work.launch, stream)); });
-	printf("pinned %4zu MB, %u documents, query %u, dim %u, %u bytes an element: %8.1f us, %5.1f GB/s\n", size >> 20,
-		   row.ndocuments, ntokens, dim, (unsigned) maxsim_element_size(format), time,
+	printf("pinned %4zu MB, %u documents, query %u, dim %u, %u bytes a token: %8.1f us, %5.1f GB/s\n", size >> 20,
+		   row.ndocuments, ntokens, dim, row_size, time,
 		   (double) work.tokens * row_size / time * 1e-3);
 	work.free_all();
 }
@@ -492,7 +510,7 @@ main(int argc, char **argv)
 		if (!chosen(row.name, argc, argv))
 			continue;
 		if (&row == rows || row.format != filled)
-			fill<<<1056, 512, 0, stream>>>(arena, arena_size / maxsim_element_size(row.format), row.format);
+			fill<<<1056, 512, 0, stream>>>(arena, arena_size / element_size(row.format), row.format);
 		filled = row.format;
 		run_row(row, arena);
 	}

@@ -184,8 +184,9 @@ has_query(const MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat for
 static MaxsimCudaStatus
 check_range(const MaxsimQuery *query, MaxsimFormat format, char *message)
 {
-	static const char *const names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
-	static const uint32_t limits[MAXSIM_NFORMATS] = {0x7f800000, 0x477ff000, 0x7f7f8000}; /* bits of the least */
+	static const char *const names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16", "i8", "b1"};
+	/* bits of the least */
+	static const uint32_t limits[MAXSIM_NFORMATS] = {0x7f800000, 0x477ff000, 0x7f7f8000, 0x7f800000, 0x7f800000};
 	const size_t n = (size_t) query->ntokens * query->dim;
 	int32_t most = 0; /* signed, for the compiler's vectors */
 	size_t i;
@@ -247,7 +248,7 @@ maxsim_cuda_query(MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat f
 								lane->stream);
 	if (error != cudaSuccess)
 		return maxsim_cuda_failure(error, "prepare a query", size, message);
-	lane->misaligned = (lane->plan.row_aligned ? 16 : maxsim_element_size(format)) - 1;
+	lane->misaligned = lane->plan.alignment - 1;
 	lane->reads_host = lane->plan.family == MAXSIM_FAMILY_MMA && lane->plan.nblocks == 1;
 	lane->format = format;
 	lane->ntokens = query->ntokens;
@@ -275,7 +276,7 @@ must_move(const MaxsimCudaLane *lane, const MaxsimCudaDocument *document)
 static size_t
 row_size(const MaxsimCudaLane *lane)
 {
-	return lane->dim * maxsim_element_size(lane->format);
+	return maxsim_row_size(lane->format, lane->dim);
 }
 
 /* The documents from first on that one launch takes; sets *moved, bytes to move. */

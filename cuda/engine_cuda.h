@@ -54,7 +54,7 @@ extern "C"
 		int driver;     /* CUDA version of the driver, 13000 for 13.0 */
 	} MaxsimCudaInfo;
 
-	/* A document where the device reads it: [ntokens][dim] elements. */
+	/* A document where the device reads it: ntokens rows. */
 	typedef struct MaxsimCudaDocument
 	{
 		uint64_t address; /* as the device sees it; any alignment */

@@ -1,11 +1,17 @@
 /*
  * kernel_generic.cu
- *		MaxSim for any dimension, on any device with mma.sync for bf16.
+ *		MaxSim for any dimension and format, on any device with mma.sync for bf16.
  *
  * A block of threads takes a piece of a document and 64 query tokens.  It walks the
  * document in tiles of 64 tokens, and each tile in 64 dimensions at a time, which it
  * copies to shared memory element by element, f32 split in three (split_pair).  Four
  * warps have 16 document tokens each.  Elements need their own alignment only.
+ *
+ * i8 and b1 become f16 as they are copied, which holds them exactly, and rows are read
+ * byte by byte, at any alignment.  A sum of such products is multiplied by the
+ * document token's scale and the query token's power of two before it counts for the
+ * maximum.  Both together may be a number where one of them alone is out of range, so
+ * that the fraction is multiplied first, and all exponents are added.
  */
 #include "finish.cuh"
 
@@ -16,22 +22,58 @@
 #define PITCH (DEPTH + 8) /* elements a row in shared memory: no bank twice */
 #define SIXTEENS (TOKENS / 16)
 
-template <int planes>
-struct GenericMemory
+/* What a format is multiplied as: some planes of a type of the tensor cores. */
+template <MaxsimFormat format>
+struct Operands
 {
-	uint16_t query[planes][TOKENS][PITCH];
-	uint16_t document[planes][TILE][PITCH];
+	typedef __half Element;
+	static const int planes = 1;
+	static const bool packed = format == MAXSIM_I8 || format == MAXSIM_B1;
 };
 
-/* 64 query tokens by DEPTH dimensions, from rows of depth elements. */
-template <int planes>
-static __device__ __forceinline__ void
-load_query(GenericMemory<planes> *memory, const MaxsimLaunch &launch, uint32_t from)
+template <>
+struct Operands<MAXSIM_BF16>
 {
-	const size_t depth = (launch.dim + DEPTH - 1) / DEPTH * DEPTH;
+	typedef __nv_bfloat16 Element;
+	static const int planes = 1;
+	static const bool packed = false;
+};
+
+template <>
+struct Operands<MAXSIM_F32>
+{
+	typedef __nv_bfloat16 Element;
+	static const int planes = 3;
+	static const bool packed = false;
+};
+
+template <MaxsimFormat format>
+struct GenericMemory
+{
+	uint16_t query[Operands<format>::planes][TOKENS][PITCH];
+	uint16_t document[Operands<format>::planes][TILE][PITCH];
+
+	/* i8: the document tokens' scales, fraction * 2^exponent */
+	float fractions[TILE];
+	int exponents[TILE];
+};
+
+/* Elements of a query token in the image. */
+static __device__ __forceinline__ size_t
+padded_depth(const MaxsimLaunch &launch)
+{
+	return ((size_t) launch.dim + DEPTH - 1) / DEPTH * DEPTH;
+}
+
+/* 64 query tokens by DEPTH dimensions, from rows of depth elements. */
+template <MaxsimFormat format>
+static __device__ __forceinline__ void
+load_query(GenericMemory<format> *memory, const MaxsimLaunch &launch, uint32_t from)
+{
+	const size_t depth = padded_depth(launch);
 	const size_t ntokens = (size_t) launch.nblocks * TOKENS;
 
-	for (int plane = 0; plane < planes; plane++)
+	for (int plane = 0; plane < Operands<format>::planes; plane++)
 		for (int i = threadIdx.x; i < TOKENS * DEPTH / 8; i += THREADS)
 		{
 			size_t token = blockIdx.y * TOKENS + i / (DEPTH / 8);
@@ -41,35 +83,94 @@ load_query(GenericMemory<planes> *memory, const MaxsimLaunch &launch, uint32_t f
 		}
 }
 
-/* The same of a document; beyond its last token that one, beyond dim zeros. */
-template <int planes>
+/* The row of a tile's document token i, which is the last one beyond it. */
+template <MaxsimFormat format>
+static __device__ __forceinline__ const uint8_t *
+row_of(const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t first, int i)
+{
+	const size_t row_size = format == MAXSIM_F32  ? (size_t) launch.dim * 4
+							: format == MAXSIM_I8 ? (size_t) launch.dim + 4
+							: format == MAXSIM_B1 ? ((size_t) launch.dim + 7) / 8
+												  : (size_t) launch.dim * 2;
+
+	return (const uint8_t *) piece.address + min(first + i, piece.ntokens - 1) * row_size;
+}
+
+/* The scales of a tile of i8. */
 static __device__ __forceinline__ void
-load_document(GenericMemory<planes> *memory, const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t first, uint32_t from)
+load_scales(GenericMemory<MAXSIM_I8> *memory, const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t first)
+{
+	for (int i = threadIdx.x; i < TILE; i += THREADS)
+	{
+		const uint8_t *row = row_of<MAXSIM_I8>(launch, piece, first, i);
+		uint32_t bits = 0;
+
+		for (int byte = 0; byte < 4; byte++)
+			bits |= (uint32_t) __ldg(row + byte) << byte * 8;
+		memory->fractions[i] = frexpf(__uint_as_float(bits), &memory->exponents[i]);
+	}
+}
+
+/* 64 document tokens by DEPTH dimensions; beyond the last token that one, beyond dim zeros. */
+template <MaxsimFormat format>
+static __device__ __forceinline__ void
+load_document(GenericMemory<format> *memory, const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t first, uint32_t from)
 {
 #pragma unroll 4
 	for (int i = threadIdx.x; i < TILE * DEPTH; i += THREADS)
 	{
-		uint32_t token = min(first + i / DEPTH, piece.ntokens - 1);
-		uint32_t k = from + i % DEPTH;
-		size_t at = (size_t) token * launch.dim + k;
+		const uint8_t *row = row_of<format>(launch, piece, first, i / DEPTH);
+		const uint32_t k = from + i % DEPTH;
+		uint32_t parts[3] = {0, 0, 0};
 
-		if constexpr (planes == 3)
-		{
-			uint32_t parts[3];
-
-			split_pair(k < launch.dim ? __ldg((const float *) piece.address + at) : 0.0f, 0.0f, parts);
-			for (int plane = 0; plane < planes; plane++)
-				memory->document[plane][i / DEPTH][i % DEPTH] = (uint16_t) parts[plane];
-		}
+		if constexpr (format == MAXSIM_F32)
+			split_pair(k < launch.dim ? __ldg((const float *) row + k) : 0.0f, 0.0f, parts);
+		else if constexpr (format == MAXSIM_I8)
+			parts[0] = __half_as_ushort(__short2half_rn(k < launch.dim ? (int8_t) __ldg(row + 4 + k) : 0));
 		else
-			memory->document[0][i / DEPTH][i % DEPTH] = k < launch.dim ? __ldg((const uint16_t *) piece.address + at) : 0;
+			parts[0] = k < launch.dim ? __ldg((const uint16_t *) row + k) : 0;
+		for (int plane = 0; plane < Operands<format>::planes; plane++)
+			memory->document[plane][i / DEPTH][i % DEPTH] = (uint16_t) parts[plane];
 	}
 }
 
-template <class Operand, int planes>
-static __device__ __forceinline__ void
-multiply(float acc[SIXTEENS][2][4], const GenericMemory<planes> *memory, Operand operand)
+/* Eight dimensions of b1, the first in the highest bit, as f16: 1 or -1, and 0 for those beyond n. */
+static __device__ __forceinline__ uint4
+expand_bits(uint32_t bits, uint32_t n)
 {
+	uint32_t words[4];
+
+#pragma unroll
+	for (uint32_t i = 0; i < 4; i++)
+	{
+		uint32_t low = i * 2 < n ? (bits >> (7 - i * 2) & 1 ? 0x3c00u : 0xbc00u) : 0;
+		uint32_t high = i * 2 + 1 < n ? (bits >> (6 - i * 2) & 1 ? 0x3c00u : 0xbc00u) : 0;
+
+		words[i] = low | high << 16;
+	}
+	return uint4{words[0], words[1], words[2], words[3]};
+}
+
+template <>
+__device__ __forceinline__ void
+load_document(GenericMemory<MAXSIM_B1> *memory, const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t first, uint32_t from)
+{
+	for (int i = threadIdx.x; i < TILE * DEPTH / 8; i += THREADS)
+	{
+		const uint8_t *row = row_of<MAXSIM_B1>(launch, piece, first, i / (DEPTH / 8));
+		const uint32_t k = from + i % (DEPTH / 8) * 8;
+		const uint32_t bits = k < launch.dim ? __ldg(row + k / 8) : 0;
+
+		*(uint4 *) &memory->document[0][i / (DEPTH / 8)][i % (DEPTH / 8) * 8] =
+			expand_bits(bits, k < launch.dim ? launch.dim - k : 0);
+	}
+}
+
+template <MaxsimFormat format>
+static __device__ __forceinline__ void
+multiply(float acc[SIXTEENS][2][4], const GenericMemory<format> *memory)
+{
+	const int planes = Operands<format>::planes;
 	const int lane = threadIdx.x % MAXSIM_WARP;
 	const int warp = threadIdx.x / MAXSIM_WARP;
 
@@ -98,23 +199,60 @@ multiply(float acc[SIXTEENS][2][4], const GenericMemory<planes> *memory, Operand
 
 #pragma unroll
 					for (int n = 0; n < 2; n++)
-						mma_16816(acc[m][n], a, b[n][0], b[n][1], operand);
+						mma_16816(acc[m][n], a, b[n][0], b[n][1], typename Operands<format>::Element());
 				}
 			}
 }
 
-template <class Operand, int planes>
+/* The exponents of the query tokens that a thread has sums of. */
+static __device__ __forceinline__ void
+load_exponents(int exponents[SIXTEENS][2], const MaxsimLaunch &launch)
+{
+	const size_t ntokens = (size_t) launch.nblocks * TOKENS;
+	const int32_t *from = (const int32_t *) ((const uint16_t *) launch.image + ntokens * padded_depth(launch));
+
+#pragma unroll
+	for (int i = 0; i < SIXTEENS * 2; i++)
+		exponents[i / 2][i % 2] = __ldg(from + (size_t) blockIdx.y * TOKENS + i * 8 + threadIdx.x % MAXSIM_WARP / 4);
+}
+
+/* A tile's sums to dot products: by the scales of document tokens and the exponents of query tokens. */
+template <MaxsimFormat format>
+static __device__ __forceinline__ void
+scale_sums(float sums[SIXTEENS][2][4], const GenericMemory<format> *memory, const int exponents[SIXTEENS][2])
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++) /* a thread's document tokens */
+	{
+		const int token = threadIdx.x / MAXSIM_WARP * 16 + i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
+		const float fraction = format == MAXSIM_I8 ? memory->fractions[token] : 1;
+		const int exponent = format == MAXSIM_I8 ? memory->exponents[token] : 0;
+
+#pragma unroll
+		for (int j = 0; j < SIXTEENS * 2; j++) /* its query tokens */
+		{
+			float *sum = &sums[j / 2][i / 2][j % 2 * 2 + i % 2];
+
+			*sum = scalbnf(*sum * fraction, exponent + exponents[j / 2][j % 2]);
+		}
+	}
+}
+
+template <MaxsimFormat format>
 static __global__ void
 __launch_bounds__(THREADS)
 	maxsim_generic(const __grid_constant__ MaxsimLaunch launch)
 {
 	extern __shared__ __align__(16) char bytes[];
 	__shared__ float by_warp[THREADS / MAXSIM_WARP][TOKENS];
-	GenericMemory<planes> *memory = (GenericMemory<planes> *) bytes;
+	GenericMemory<format> *memory = (GenericMemory<format> *) bytes;
 	const MaxsimPiece piece = launch.pieces[blockIdx.x];
 	const int lane = threadIdx.x % MAXSIM_WARP;
 	float best[SIXTEENS][2];
+	int exponents[SIXTEENS][2];
 
+	if constexpr (Operands<format>::packed)
+		load_exponents(exponents, launch);
 #pragma unroll
 	for (int m = 0; m < SIXTEENS; m++)
 		best[m][0] = best[m][1] = -INFINITY;
@@ -127,16 +265,21 @@ __launch_bounds__(THREADS)
 			float acc[SIXTEENS][2][4] = {};
 
 			__syncthreads();
-			load_query<planes>(memory, launch, from);
-			load_document<planes>(memory, launch, piece, first, from);
+			if constexpr (format == MAXSIM_I8)
+				if (from == 0)
+					load_scales(memory, launch, piece, first);
+			load_query<format>(memory, launch, from);
+			load_document<format>(memory, launch, piece, first, from);
 			__syncthreads();
-			multiply<Operand, planes>(acc, memory, Operand());
+			multiply<format>(acc, memory);
 
 			/* the tensor cores cut off what they add, so they add but a little */
 #pragma unroll
 			for (int i = 0; i < SIXTEENS * 2 * 4; i++)
 				sums[i / 8][i / 4 % 2][i % 4] += acc[i / 8][i / 4 % 2][i % 4];
 		}
+		if constexpr (Operands<format>::packed)
+			scale_sums<format>(sums, memory, exponents);
 #pragma unroll
 		for (int m = 0; m < SIXTEENS; m++)
 #pragma unroll
@@ -168,25 +311,35 @@ __launch_bounds__(THREADS)
 	finish_shared<TOKENS>(launch, piece, blockIdx.y, by_warp[0]);
 }
 
-template <class Operand, int planes>
+template <MaxsimFormat format>
 static cudaError_t
 launch_generic(const MaxsimLaunch *launch, cudaStream_t stream)
 {
-	const size_t size = sizeof(GenericMemory<planes>);
-	cudaError_t status = cudaFuncSetAttribute(maxsim_generic<Operand, planes>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
+	const size_t size = sizeof(GenericMemory<format>);
+	cudaError_t status = cudaFuncSetAttribute(maxsim_generic<format>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
 	if (status != cudaSuccess || launch == NULL)
 		return status;
-	maxsim_generic<Operand, planes><<<dim3(launch->npieces, launch->nblocks), THREADS, size, stream>>>(*launch);
+	maxsim_generic<format><<<dim3(launch->npieces, launch->nblocks), THREADS, size, stream>>>(*launch);
 	return cudaGetLastError();
 }
 
 cudaError_t
 maxsim_launch_generic(MaxsimFormat format, const MaxsimLaunch *launch, cudaStream_t stream)
 {
-	if (format == MAXSIM_F32)
-		return launch_generic<__nv_bfloat16, 3>(launch, stream);
-	if (format == MAXSIM_F16)
-		return launch_generic<__half, 1>(launch, stream);
-	return launch_generic<__nv_bfloat16, 1>(launch, stream);
+	switch (format)
+	{
+		case MAXSIM_F32:
+			return launch_generic<MAXSIM_F32>(launch, stream);
+		case MAXSIM_F16:
+			return launch_generic<MAXSIM_F16>(launch, stream);
+		case MAXSIM_BF16:
+			return launch_generic<MAXSIM_BF16>(launch, stream);
+		case MAXSIM_I8:
+			return launch_generic<MAXSIM_I8>(launch, stream);
+		case MAXSIM_B1:
+			return launch_generic<MAXSIM_B1>(launch, stream);
+		default:
+			return cudaErrorInvalidValue;
+	}
 }

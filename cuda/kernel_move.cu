@@ -72,10 +72,16 @@ static __global__ void
 __launch_bounds__(THREADS)
 	maxsim_move(const MaxsimMove *moves)
 {
-	const MaxsimMove move = moves[blockIdx.x];
-	const uint64_t alignment = move.from | move.size;
+	const MaxsimMove whole = moves[blockIdx.x];
+	const uint32_t unit = whole.from % 16 == 0 ? 16 : whole.from % 4 == 0 ? 4
+												  : whole.from % 2 == 0   ? 2
+																		  : 1;
+	const MaxsimMove move = {whole.from, whole.to, whole.size / unit * unit};
+	const uint32_t rest = (uint32_t) (whole.size - move.size);
 
-	if (alignment % 16 == 0)
+	if (blockIdx.y == 0 && threadIdx.x < rest)
+		((uint8_t *) move.to)[move.size + threadIdx.x] = ((const uint8_t *) move.from)[move.size + threadIdx.x];
+	if (unit == 16)
 	{
 #if __CUDA_ARCH__ >= 900
 		__shared__ __align__(128) char ring[STAGES * CHUNK];
@@ -87,9 +93,9 @@ __launch_bounds__(THREADS)
 		move_elements<uint4>(move);
 #endif
 	}
-	else if (alignment % 4 == 0)
+	else if (unit == 4)
 		move_elements<uint32_t>(move);
-	else if (alignment % 2 == 0)
+	else if (unit == 2)
 		move_elements<uint16_t>(move);
 	else
 		move_elements<uint8_t>(move);

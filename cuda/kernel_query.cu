@@ -3,8 +3,11 @@
  *		Lays a query out as each kernel family wants it.
  *
  * A query is rounded to the documents' format; for f32 it becomes three planes of
- * bf16 (split_pair).  Whoever calls has checked that it fits.  All layouts come in
- * pairs of elements, numbered from 0; what is beyond the query is 0.
+ * bf16 (split_pair).  Whoever calls has checked that it fits.  For i8 and b1 it
+ * becomes f16: each token is divided by a power of two, so that its largest component
+ * lies from 1 to 2, and the exponent of that power is kept behind the image.  So any
+ * finite query fits, and keeps 11 bits of that component.  All layouts come in pairs
+ * of elements, numbered from 0; what is beyond the query is 0.
  */
 #include "device.cuh"
 #include "kernels.h"
@@ -87,7 +90,7 @@ place_generic(const QueryPlace &place)
 static __device__ uint32_t
 round_pair(float x, float y, MaxsimFormat format)
 {
-	if (format == MAXSIM_F16)
+	if (format != MAXSIM_BF16)
 	{
 		__half2 pair = __floats2half2_rn(x, y);
 
@@ -103,6 +106,7 @@ typedef struct QueryLaunch
 	const float *tokens; /* [ntokens][dim] */
 	const float *weights;
 	uint32_t *image;
+	int32_t *exponents; /* behind the image; NULL: the format has none */
 	float *padded_weights;
 	uint32_t ntokens;
 	uint32_t dim;
@@ -112,6 +116,26 @@ typedef struct QueryLaunch
 	MaxsimFamily family;
 	MaxsimFormat format;
 } QueryLaunch;
+
+/* The exponent of each token's largest component, by a warp; 0 where all are 0. */
+static __global__ void
+maxsim_query_exponents(const QueryLaunch launch)
+{
+	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
+	const uint64_t token = (uint64_t) blockIdx.x * (THREADS / MAXSIM_WARP) + threadIdx.x / MAXSIM_WARP;
+	float largest = 0;
+
+	if (token >= launch.padded_tokens)
+		return;
+	if (token < launch.ntokens)
+		for (uint32_t k = lane; k < launch.dim; k += MAXSIM_WARP)
+			largest = fmaxf(largest, fabsf(launch.tokens[token * launch.dim + k]));
+#pragma unroll
+	for (int mask = 16; mask > 0; mask /= 2)
+		largest = fmaxf(largest, __shfl_xor_sync(MAXSIM_ALL_LANES, largest, mask));
+	if (lane == 0)
+		launch.exponents[token] = largest > 0 ? ilogbf(largest) : 0;
+}
 
 static __global__ void
 maxsim_query_layout(const QueryLaunch launch)
@@ -131,6 +155,11 @@ maxsim_query_layout(const QueryLaunch launch)
 
 		x = pair * 2 < launch.dim ? row[pair * 2] : 0;
 		y = pair * 2 + 1 < launch.dim ? row[pair * 2 + 1] : 0;
+		if (launch.exponents != NULL)
+		{
+			x = scalbnf(x, -launch.exponents[token]);
+			y = scalbnf(y, -launch.exponents[token]);
+		}
 	}
 	if (pair == 0)
 		launch.padded_weights[token] = token >= launch.ntokens ? 0 : launch.weights ? launch.weights[token]
@@ -157,10 +186,17 @@ maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat format, const floa
 					uint32_t ntokens, uint32_t dim, void *image, float *padded_weights, cudaStream_t stream)
 {
 	const uint32_t padded = plan->nblocks * plan->block_tokens;
-	const uint32_t depth = (uint32_t) (plan->image_size / (format == MAXSIM_F32 ? 6 : 2) / padded);
-	const uint64_t pairs = (uint64_t) padded * (depth / 2);
-	QueryLaunch launch = {tokens, weights, (uint32_t *) image, padded_weights, ntokens, dim, padded, plan->block_tokens, depth, plan->family, format};
+	const uint64_t pairs = (uint64_t) padded * (plan->depth / 2);
+	int32_t *exponents = maxsim_plan_is_packed(format) ? (int32_t *) ((uint32_t *) image + pairs) : NULL;
+	QueryLaunch launch = {tokens, weights, (uint32_t *) image, exponents, padded_weights, ntokens, dim, padded,
+						  plan->block_tokens, plan->depth, plan->family, format};
 
+	if (exponents != NULL)
+	{
+		const unsigned tokens_of_block = THREADS / MAXSIM_WARP;
+
+		maxsim_query_exponents<<<(padded + tokens_of_block - 1) / tokens_of_block, THREADS, 0, stream>>>(launch);
+	}
 	maxsim_query_layout<<<(unsigned) ((pairs + THREADS - 1) / THREADS), THREADS, 0, stream>>>(launch);
 	return cudaGetLastError();
 }

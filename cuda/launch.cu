@@ -34,12 +34,12 @@ maxsim_launch_score(const MaxsimQueryPlan *plan, MaxsimFormat format, const Maxs
 cudaError_t
 maxsim_preload_others(void)
 {
-	static const MaxsimFormat formats[] = {MAXSIM_F16, MAXSIM_BF16, MAXSIM_F32};
+	static const MaxsimFormat formats[MAXSIM_NFORMATS] = {MAXSIM_F16, MAXSIM_BF16, MAXSIM_F32, MAXSIM_I8, MAXSIM_B1};
 	cudaError_t error = cudaSuccess;
 	int major = 0;
 	int device = 0;
 
-	for (int i = 0; i < 3 && error == cudaSuccess; i++)
+	for (int i = 0; i < MAXSIM_NFORMATS && error == cudaSuccess; i++)
 		error = maxsim_launch_generic(formats[i], NULL, 0);
 	if (error == cudaSuccess)
 		error = cudaGetDevice(&device);

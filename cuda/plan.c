@@ -73,9 +73,11 @@ mma_sixteens(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntoke
 	const size_t n = sizeof(mma_dimensions) / sizeof(mma_dimensions[0]);
 	const MmaDimension *d = mma_dimensions;
 	const bool wide = format == MAXSIM_F32;
-	uint32_t row = dim * (uint32_t) maxsim_element_size(format);
+	uint32_t row = (uint32_t) maxsim_row_size(format, dim);
 	uint32_t sixteens;
 
+	if (maxsim_plan_is_packed(format))
+		return 0;
 	while (d < mma_dimensions + n && d->dim != dim)
 		d++;
 	if (d == mma_dimensions + n)
@@ -92,17 +94,28 @@ mma_sixteens(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntoke
 	return 0;
 }
 
+/* What the elements of a row want, where a kernel reads them one by one. */
+static uint32_t
+element_alignment(MaxsimFormat format)
+{
+	if (maxsim_plan_is_packed(format))
+		return 1;
+	return format == MAXSIM_F32 ? 4 : 2;
+}
+
 bool
 maxsim_plan_query(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntokens, uint32_t dim,
 				  MaxsimQueryPlan *plan)
 {
-	const bool warpgroups = device->major == 9 && device->minor == 0 && format != MAXSIM_F32 && dim == 128;
+	const bool warpgroups = device->major == 9 && device->minor == 0 && dim == 128 &&
+							(format == MAXSIM_F16 || format == MAXSIM_BF16);
 	const uint32_t planes = format == MAXSIM_F32 ? 3 : 1;
-	uint32_t depth = dim;
+	uint64_t room;
 	uint32_t sixteens;
 
 	memset(plan, 0, sizeof(*plan));
-	plan->row_aligned = true;
+	plan->alignment = 16;
+	plan->depth = dim;
 	if (warpgroups && ntokens > 128)
 	{
 		/* of equal size, in units that both of its warpgroups share */
@@ -128,11 +141,14 @@ maxsim_plan_query(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t 
 		plan->family = MAXSIM_FAMILY_GENERIC;
 		plan->block_tokens = GENERIC_TOKENS;
 		plan->tile_tokens = GENERIC_TILE;
-		plan->row_aligned = false;
-		depth = (uint32_t) round_up(dim, GENERIC_DEPTH);
+		plan->alignment = element_alignment(format);
+		plan->depth = (uint32_t) round_up(dim, GENERIC_DEPTH);
 	}
 	plan->nblocks = (uint32_t) (round_up(ntokens, plan->block_tokens) / plan->block_tokens);
-	plan->image_size = (uint64_t) plan->nblocks * plan->block_tokens * depth * planes * 2;
+	room = (uint64_t) plan->nblocks * plan->block_tokens;
+	plan->image_size = room * plan->depth * planes * 2;
+	if (maxsim_plan_is_packed(format))
+		plan->image_size += room * sizeof(int32_t);
 
 	/* a grid's second dimension; a row's bytes in 32 bits */
 	return plan->nblocks <= 65535 && dim <= 1u << 24;
@@ -172,6 +188,7 @@ maxsim_plan_batch(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, 
 				  const uint32_t *lengths, uint32_t ndocuments, MaxsimBatchPlan *plan)
 {
 	const uint64_t slots = (uint64_t) device->processors * BLOCKS_PER_PROCESSOR;
+	uint32_t work = row_size; /* of a token, in bytes: at least its f16 elements */
 	uint64_t total = 0;
 	uint64_t cut;
 	uint32_t longest = 0;
@@ -192,9 +209,11 @@ maxsim_plan_batch(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, 
 	}
 
 	/* a document is cut where it would outlast its share of the batch */
+	if (work < query->depth * 2)
+		work = query->depth * 2;
 	cut = total * query->nblocks / slots + 1;
-	if (cut < SMALLEST_PIECE / row_size)
-		cut = SMALLEST_PIECE / row_size;
+	if (cut < SMALLEST_PIECE / work)
+		cut = SMALLEST_PIECE / work;
 	if (cut < SMALLEST_PIECE_TOKENS)
 		cut = SMALLEST_PIECE_TOKENS;
 	if (query->family == MAXSIM_FAMILY_MMA && device->major >= 9 && longest > CLUSTER_TOKENS &&

@@ -46,8 +46,9 @@ extern "C"
 		uint32_t block_tokens; /* query tokens a block of threads takes */
 		uint32_t nblocks;      /* of query tokens */
 		uint32_t tile_tokens;  /* document tokens taken at a time */
+		uint32_t depth;        /* dimension as the kernel multiplies it, padded */
 		uint64_t image_size;   /* bytes of the query as the kernel wants it */
-		bool row_aligned;      /* documents must begin at a multiple of 16 bytes */
+		uint32_t alignment;    /* documents must begin at a multiple of that: a power of two */
 	} MaxsimQueryPlan;
 
 	/* A document, or a part of one, for one block of threads: what a kernel reads. */
@@ -109,6 +110,16 @@ extern "C"
 #define MAXSIM_MMA_EXCHANGE(eights, warps, sixteens) ((warps) == 1 ? 0 : 2 * (warps) * (sixteens) * (eights) *512)
 #define MAXSIM_MMA_MEMORY(row, eights, warps, stages, sixteens) \
 	(MAXSIM_MMA_GROUPS(warps) * ((stages) * (eights) *8 * (row) + MAXSIM_MMA_EXCHANGE(eights, warps, sixteens)))
+
+	/*
+ * Formats that are expanded to f16 as they are read, and whose query is f16 with an
+ * exponent a token: [nblocks * block_tokens] int32 behind the elements of its image.
+ */
+	static inline bool
+	maxsim_plan_is_packed(MaxsimFormat format)
+	{
+		return format == MAXSIM_I8 || format == MAXSIM_B1;
+	}
 
 	/* false: more than the kernels can address. */
 	extern bool maxsim_plan_query(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntokens,

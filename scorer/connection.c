@@ -74,11 +74,13 @@ within(uint64_t offset, uint64_t size, uint64_t total)
 	return offset <= total && size <= total - offset;
 }
 
-/* Bytes of the mapping, or of a device's arena; 0: there is no such device. */
-static uint64_t
-space_size(const ScorerMapping *mapping, const ScorerDevice *device, int number)
+/* Whether bytes lie within the mapping, or a device's arena: no bytes neither where there is none. */
+static bool
+within_space(uint64_t offset, uint64_t size, const ScorerMapping *mapping, const ScorerDevice *device, int number)
 {
-	return number == SCORER_IN_MAPPING ? mapping->size : device->arena_size(number);
+	uint64_t total = number == SCORER_IN_MAPPING ? mapping->size : device->arena_size(number);
+
+	return total > 0 && within(offset, size, total);
 }
 
 /* Whether a query lies in the mapping, and has weights that engines take. */
@@ -125,14 +127,14 @@ check_request(const ScorerMapping *mapping, const ScorerDevice *device, ScorerSl
 		for (uint32_t i = 0; i < slot->ndocuments[format]; i++, n++)
 		{
 			const ScorerDocument *document = &scorer_documents(slot)[n];
-			uint64_t size = document->ntokens * dim * maxsim_element_size(format);
+			uint64_t size = (uint64_t) document->ntokens * maxsim_row_size(format, (uint32_t) dim);
 
-			if (!within(document->offset, size, space_size(mapping, device, document->device)))
+			if (!within_space(document->offset, size, mapping, device, document->device))
 				return false;
 			if (document->copy_to != SCORER_NO_COPY &&
 				(document->copy_device < 0 || document->copy_to % SCORER_COPY_ALIGNMENT != 0 ||
-				 !within(document->offset, scorer_copy_size(size), space_size(mapping, device, document->device)) ||
-				 !within(document->copy_to, scorer_copy_size(size), space_size(mapping, device, document->copy_device))))
+				 !within_space(document->offset, scorer_copy_size(size), mapping, device, document->device) ||
+				 !within_space(document->copy_to, scorer_copy_size(size), mapping, device, document->copy_device)))
 				return false;
 		}
 	}

@@ -87,7 +87,7 @@ score_format(ScorerMapping *mapping, ScorerSlot *slot, MaxsimFormat format, uint
 		for (uint32_t i = 0; i < n; i++)
 		{
 			const ScorerDocument *document = &scorer_documents(slot)[first + i];
-			uint64_t bytes = (uint64_t) document->ntokens * query.dim * maxsim_element_size(format);
+			uint64_t bytes = (uint64_t) document->ntokens * maxsim_row_size(format, query.dim);
 
 			documents[i].tokens = place(mapping, document, bytes);
 			documents[i].ntokens = document->ntokens;

@@ -278,7 +278,7 @@ submit(ScorerMapping *mapping, ScorerSlot *slot, const Device *device, Lane *lan
 	   MaxsimFormat format, uint32_t first, uint32_t n)
 {
 	MaxsimQuery query = scorer_query(mapping, slot);
-	uint64_t row = slot->query_dim * maxsim_element_size(format);
+	uint64_t row = maxsim_row_size(format, slot->query_dim);
 	const ScorerDocument *documents = scorer_documents(slot);
 	MaxsimCudaStatus status = MAXSIM_CUDA_OK;
 	uint32_t nmoves = 0;

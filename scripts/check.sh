@@ -114,6 +114,7 @@ if [[ ${1:-} != --server ]]; then
 	step engine.sanitize without_server test/engine.mk check-sanitize gcc
 	step engine.neon without_server test/engine.mk check-neon qemu-aarch64
 	step cuda.plan without_server cuda/cuda.mk check-plan gcc
+	step scorer.requests without_server test/scorer.mk check gcc
 fi
 step regress regress
 step tap tap

@@ -22,12 +22,14 @@ typedef struct Batch
 } Batch;
 
 /*
- * n documents of random lengths anywhere in the first size bytes of the arena, in
- * both memories, 16 bytes aligned.
+ * n documents of random lengths anywhere in the first size bytes of the arena, in both
+ * memories: 16 bytes aligned, but those of i8 and b1 at any of its rows.
  */
 static Batch
-make_batch(uint32_t n, uint32_t shortest, uint32_t longest, size_t row_size, size_t size)
+make_batch(uint32_t n, uint32_t shortest, uint32_t longest, MaxsimFormat format, uint32_t dim, size_t size)
 {
+	const size_t row_size = maxsim_row_size(format, dim);
+	const size_t step = format == MAXSIM_I8 || format == MAXSIM_B1 ? row_size : 16;
 	Batch batch = {n, allocate(n * sizeof(MaxsimCudaDocument)), allocate(n * sizeof(size_t)), allocate(n * sizeof(float))};
 	uint32_t i;
 
@@ -35,7 +37,7 @@ make_batch(uint32_t n, uint32_t shortest, uint32_t longest, size_t row_size, siz
 	{
 		uint32_t length = shortest + random_below(longest - shortest + 1);
 
-		batch.offsets[i] = random_below((uint32_t) ((size - length * row_size) / 16) + 1) * (size_t) 16;
+		batch.offsets[i] = random_below((uint32_t) ((size - length * row_size) / step) + 1) * step;
 		batch.documents[i] = (MaxsimCudaDocument){(random_below(2) ? gpu_arena : host_arena) + batch.offsets[i], length};
 		batch.scores[i] = 0;
 	}
@@ -50,15 +52,16 @@ free_batch(Batch *batch)
 	free(batch->scores);
 }
 
-/* Fills what batches read, for one format. */
+/* Fills what batches read with rows; returns their size. */
 static size_t
-fill_arena(MaxsimFormat format)
+fill_arena(MaxsimFormat format, uint32_t dim)
 {
-	size_t size = quick ? 1 << 20 : 8 << 20;
+	const size_t row_size = maxsim_row_size(format, dim);
+	size_t n = (quick ? 1 << 20 : 8 << 20) / row_size;
 
-	fill(arena, size / maxsim_element_size(format), format, false);
-	upload(size);
-	return size;
+	fill_rows(arena, n, dim, format, false);
+	upload(n * row_size);
+	return n * row_size;
 }
 
 static void
@@ -72,17 +75,16 @@ test_ragged(void)
 
 	for (format = 0; format < MAXSIM_NFORMATS; format++)
 	{
-		size_t size = fill_arena(format);
-
 		for (i = 0; i < LENGTHOF(dims); i++)
 		{
+			const size_t size = fill_arena(format, dims[i]);
 			const uint32_t longest = dims[i] > 500 || quick ? 40 : 300;
 			Batch batch = make_batch(few ? 20 : quick ? 200
 													  : 2000,
-									 0, longest, dims[i] * maxsim_element_size(format), size);
+									 0, longest, format, dims[i], size);
 			MaxsimQuery query;
 
-			make_query(&query, queries[i], dims[i], format, false, false);
+			make_query(&query, queries[i], dims[i], false, false);
 			if (set_query(lane, &query, format, "ragged") && score(lane, batch.documents, batch.n, batch.scores, "ragged"))
 				for (j = 0; j < batch.n; j += 7)
 				{
@@ -114,7 +116,7 @@ test_repeated(void)
 		uint32_t ntokens;
 		uint32_t dim;
 		uint32_t longest;
-	} shapes[] = {{MAXSIM_F16, 32, 128, 300}, {MAXSIM_BF16, 20, 128, 60}, {MAXSIM_F16, 32, 64, 200}, {MAXSIM_F16, 32, 96, 200}, {MAXSIM_F16, 32, 256, 100}, {MAXSIM_F16, 40, 320, 100}, {MAXSIM_BF16, 32, 1024, 50}, {MAXSIM_F16, 64, 128, 300}, {MAXSIM_F16, 128, 128, 300}, {MAXSIM_F16, 512, 128, 300}, {MAXSIM_F16, 1024, 128, 300}, {MAXSIM_F32, 32, 128, 200}, {MAXSIM_F32, 32, 1024, 50}};
+	} shapes[] = {{MAXSIM_F16, 32, 128, 300}, {MAXSIM_BF16, 20, 128, 60}, {MAXSIM_F16, 32, 64, 200}, {MAXSIM_F16, 32, 96, 200}, {MAXSIM_F16, 32, 256, 100}, {MAXSIM_F16, 40, 320, 100}, {MAXSIM_BF16, 32, 1024, 50}, {MAXSIM_F16, 64, 128, 300}, {MAXSIM_F16, 128, 128, 300}, {MAXSIM_F16, 512, 128, 300}, {MAXSIM_F16, 1024, 128, 300}, {MAXSIM_F32, 32, 128, 200}, {MAXSIM_F32, 32, 1024, 50}, {MAXSIM_I8, 32, 128, 300}, {MAXSIM_I8, 100, 100, 200}, {MAXSIM_B1, 32, 128, 300}, {MAXSIM_B1, 65, 1001, 50}};
 	const int rounds = few ? 1 : quick ? 3
 									   : 400;
 	const size_t large = ARENA_SIZE / 2; /* above any second-level cache */
@@ -124,11 +126,11 @@ test_repeated(void)
 
 	for (i = 0; i < LENGTHOF(shapes); i++)
 	{
-		const size_t row_size = shapes[i].dim * maxsim_element_size(shapes[i].format);
-		size_t size = fill_arena(shapes[i].format);
+		const size_t row_size = maxsim_row_size(shapes[i].format, shapes[i].dim);
+		size_t size = fill_arena(shapes[i].format, shapes[i].dim);
 		Batch batch = make_batch(few ? 20 : quick ? 40
 												  : 600,
-								 1, shapes[i].longest, row_size, size);
+								 1, shapes[i].longest, shapes[i].format, shapes[i].dim, size);
 		float *again = allocate(batch.n * sizeof(float));
 		MaxsimCudaDocument flush[64];
 		float ignored[64];
@@ -139,7 +141,7 @@ test_repeated(void)
 			batch.documents[j].address = gpu_arena + batch.offsets[j];
 		for (j = 0; j < 64; j++)
 			flush[j] = (MaxsimCudaDocument){gpu_arena + large + j * (large / 64), (uint32_t) (large / 64 / row_size)};
-		make_query(&query, shapes[i].ntokens, shapes[i].dim, shapes[i].format, false, false);
+		make_query(&query, shapes[i].ntokens, shapes[i].dim, false, false);
 		if (set_query(lane, &query, shapes[i].format, "repeated") &&
 			score(lane, batch.documents, batch.n, batch.scores, "repeated"))
 			for (round = 0; round < rounds; round++)
@@ -194,17 +196,17 @@ test_lanes(void)
 	static const uint32_t queries[NTHREADS] = {32, 128, 700, 64};
 	char message[MAXSIM_MESSAGE_SIZE] = "";
 	Worker workers[NTHREADS];
-	size_t size = fill_arena(MAXSIM_F16);
+	size_t size = fill_arena(MAXSIM_F16, 128);
 	int i;
 
 	for (i = 0; i < NTHREADS; i++)
 	{
 		Worker *worker = workers + i;
 
-		worker->batch = make_batch(few ? 10 : 100, 0, quick ? 40 : 400, 256, size);
+		worker->batch = make_batch(few ? 10 : 100, 0, quick ? 40 : 400, MAXSIM_F16, 128, size);
 		worker->again = allocate(100 * sizeof(float));
 		worker->wrong = 0;
-		make_query(&worker->query, queries[i], 128, MAXSIM_F16, false, true);
+		make_query(&worker->query, queries[i], 128, false, true);
 		if (!expect(maxsim_cuda_lane_open(device, &worker->lane, message), MAXSIM_CUDA_OK, "lane", message) ||
 			!set_query(worker->lane, &worker->query, MAXSIM_F16, "lane") ||
 			!score(worker->lane, worker->batch.documents, worker->batch.n, worker->batch.scores, "lane"))
@@ -225,16 +227,17 @@ test_lanes(void)
 }
 
 /*
- * A document made of the same 64 MB many times scores as those 64 MB do, whatever its
+ * A document made of the same block many times scores as that block does, whatever its
  * size; and so does the part behind 2^32 bytes, or 2^31 elements, alone.
  */
 static void
-test_large(void)
+check_large(MaxsimFormat format, uint32_t dim)
 {
 	static const uint32_t queries[] = {32, 128, 600};
-	const size_t block = (size_t) 64 << 20;
+	const size_t row_size = maxsim_row_size(format, dim);
+	const uint32_t tokens = (uint32_t) (((size_t) 64 << 20) / row_size);
+	const size_t block = tokens * row_size;
 	const uint32_t nblocks = 96;
-	const uint32_t tokens = (uint32_t) (block / 256);
 	char message[MAXSIM_MESSAGE_SIZE] = "";
 	MaxsimCudaDocument documents[3];
 	uint64_t memory;
@@ -242,7 +245,7 @@ test_large(void)
 	uint32_t i;
 	int j;
 
-	fill(arena, block / 2, MAXSIM_F16, false);
+	fill_rows(arena, tokens, dim, format, false);
 	upload(block);
 	if (!expect(maxsim_cuda_alloc(device, block * nblocks, &memory, message), MAXSIM_CUDA_OK, "6 GB", message))
 		return;
@@ -255,14 +258,21 @@ test_large(void)
 	{
 		MaxsimQuery query;
 
-		make_query(&query, queries[j], 128, MAXSIM_F16, false, false);
-		if (set_query(lane, &query, MAXSIM_F16, "large") && score(lane, documents, 3, scores, "large"))
+		make_query(&query, queries[j], dim, false, false);
+		if (set_query(lane, &query, format, "large") && score(lane, documents, 3, scores, "large"))
 			check(same_bits(scores[0], scores[1]) && same_bits(scores[0], scores[2]),
-				  "query %u, 64 MB: %.9g, 96 times that: %.9g, the last of them: %.9g", queries[j], (double) scores[0],
-				  (double) scores[1], (double) scores[2]);
+				  "%s query %u, 64 MB: %.9g, 96 times that: %.9g, the last of them: %.9g", format_names[format],
+				  queries[j], (double) scores[0], (double) scores[1], (double) scores[2]);
 		free_query(&query);
 	}
 	expect(maxsim_cuda_free(device, memory, message), MAXSIM_CUDA_OK, "free", message);
+}
+
+static void
+test_large(void)
+{
+	check_large(MAXSIM_F16, 128);
+	check_large(MAXSIM_I8, 123);
 }
 
 static void
@@ -275,8 +285,8 @@ test_memory(void)
 	float score_before = 0;
 	float score_after = 1;
 
-	make_query(&query, 32, 128, MAXSIM_F16, false, false);
-	(void) fill_arena(MAXSIM_F16);
+	make_query(&query, 32, 128, false, false);
+	(void) fill_arena(MAXSIM_F16, 128);
 	(void) set_query(lane, &query, MAXSIM_F16, "memory");
 	(void) score(lane, &document, 1, &score_before, "memory");
 	expect(maxsim_cuda_alloc(device, (size_t) 1 << 50, &memory, message), MAXSIM_CUDA_OUT_OF_MEMORY, "2^50 bytes", message);
@@ -307,7 +317,11 @@ test_range(void)
 				 {-65520, MAXSIM_F16, MAXSIM_CUDA_OUT_OF_RANGE, "-65520 (token 2, dimension 3)"},
 				 {3.38e38f, MAXSIM_BF16, MAXSIM_CUDA_OK, ""},
 				 {3.4e38f, MAXSIM_BF16, MAXSIM_CUDA_OUT_OF_RANGE, "format bf16"},
-				 {3.4e38f, MAXSIM_F32, MAXSIM_CUDA_OK, ""}};
+				 {3.4e38f, MAXSIM_F32, MAXSIM_CUDA_OK, ""},
+				 {3.4e38f, MAXSIM_I8, MAXSIM_CUDA_OK, ""},
+				 {-INFINITY, MAXSIM_I8, MAXSIM_CUDA_OUT_OF_RANGE, "-inf (token 2, dimension 3) is out of range for format i8"},
+				 {3.4e38f, MAXSIM_B1, MAXSIM_CUDA_OK, ""},
+				 {INFINITY, MAXSIM_B1, MAXSIM_CUDA_OUT_OF_RANGE, "format b1"}};
 	float tokens[2][4] = {{1, 2, 3, 4}, {1, 2, 3, 4}};
 	MaxsimQuery query = {tokens[0], NULL, 2, 4};
 	int i;
@@ -326,7 +340,6 @@ test_range(void)
 static void
 test_values(void)
 {
-	char message[MAXSIM_MESSAGE_SIZE] = "";
 	MaxsimCudaDocument documents[2] = {{host_arena, 1}, {host_arena + 4096, 2}};
 	float tokens[128];
 	MaxsimQuery query = {tokens, NULL, 1, 128};
@@ -336,18 +349,129 @@ test_values(void)
 
 	for (format = 0; format < MAXSIM_NFORMATS; format++)
 	{
+		const float first = format == MAXSIM_B1 ? 38400 : 11520000; /* b1 keeps signs alone */
+		const size_t row_size = maxsim_row_size(format, 128);
+		float ones[128];
+		float twos[128];
+
 		for (i = 0; i < 128; i++)
 		{
 			tokens[i] = 300;
-			put_element(arena, i, 300, format);
-			put_element(arena + 4096, i, -1, format);
-			put_element(arena + 4096, 128 + i, -2, format);
+			ones[i] = -1;
+			twos[i] = -2;
 		}
+		put_row(arena, tokens, 128, format);
+		put_row(arena + 4096, ones, 128, format);
+		put_row(arena + 4096 + row_size, twos, 128, format);
 		if (set_query(lane, &query, format, "values") && score(lane, documents, 2, scores, "values"))
-			check(scores[0] == 11520000 && scores[1] == -38400, "%s: %g and %g, not 11520000 and -38400",
-				  format_names[format], (double) scores[0], (double) scores[1]);
+			check(scores[0] == first && scores[1] == -38400, "%s: %g and %g, not %g and -38400", format_names[format],
+				  (double) scores[0], (double) scores[1], (double) first);
 	}
-	(void) message;
+}
+
+/* Query values and scales of any size, each token with its own: only what they come to counts. */
+static void
+test_magnitudes(void)
+{
+	static const float magnitudes[] = {0, 1e-44f, 1e-38f, 1e-20f, 1e-3f, 1, 1e20f, 3e38f};
+	static const float scales[] = {0, 1e-42f, 1e-37f, 1e-20f, 1, 1e20f, 2e36f, 3e38f};
+	const uint32_t dim = 100;
+	float tokens[2][100];
+	float weights[2] = {1, -0.5f};
+	MaxsimQuery query = {tokens[0], weights, 2, dim};
+	MaxsimCudaDocument document = {host_arena, 3};
+	int format;
+	int i;
+	int j;
+	uint32_t k;
+
+	for (format = MAXSIM_I8; format <= MAXSIM_B1; format++)
+		for (i = 0; i < LENGTHOF(magnitudes); i++)
+			for (j = 0; j < (format == MAXSIM_I8 ? LENGTHOF(scales) : 1); j++)
+			{
+				double tolerance;
+				double expected;
+				float got = 0;
+
+				for (k = 0; k < dim; k++)
+				{
+					tokens[0][k] = random_float() * magnitudes[i];
+					tokens[1][k] = random_float() * magnitudes[LENGTHOF(magnitudes) - 1 - i] * 1e-30f;
+				}
+				fill_rows(arena, 3, dim, format, false);
+				if (format == MAXSIM_I8)
+					memcpy(arena + maxsim_row_size(format, dim), &scales[j], sizeof(float));
+				expected = reference_score(&query, arena, 3, format, &tolerance);
+				if (fabs(expected) > 3e38)
+					continue;
+				if (set_query(lane, &query, format, "magnitudes") && score(lane, &document, 1, &got, "magnitudes"))
+					check(fabs(got - expected) <= tolerance + 1e-44, "%s query of %g, scale %g: %.9g, expected %.9g",
+						  format_names[format], (double) magnitudes[i], (double) scales[j], (double) got, expected);
+			}
+}
+
+/* Integers as large as 11 bits and an int8 hold, whose sums float32 holds: to the bit. */
+static void
+test_integers(void)
+{
+	float tokens[16][64];
+	MaxsimQuery query = {tokens[0], NULL, 16, 64};
+	MaxsimCudaDocument document = {host_arena + 1, 70};
+	const size_t row_size = maxsim_row_size(MAXSIM_I8, 64);
+	double tolerance;
+	double expected;
+	float got = 0;
+	int i;
+	int k;
+
+	for (i = 0; i < 16; i++)
+		for (k = 0; k < 64; k++)
+			tokens[i][k] = (float) ((int) random_below(2001) - 1000);
+	for (i = 0; i < 70; i++)
+	{
+		static const float one = 1;
+		char *row = arena + 1 + i * row_size;
+
+		memcpy(row, &one, sizeof(one));
+		for (k = 0; k < 64; k++)
+			row[sizeof(one) + k] = (char) (int8_t) ((int) random_below(201) - 100);
+	}
+	expected = reference_score(&query, arena + 1, 70, MAXSIM_I8, &tolerance);
+	if (set_query(lane, &query, MAXSIM_I8, "integers") && score(lane, &document, 1, &got, "integers"))
+		check(got == expected, "i8, integers: %.9g, expected %.9g", (double) got, expected);
+}
+
+/* Documents that end where an allocation does: memcheck tells of what is read behind them. */
+static void
+test_ends(void)
+{
+	static const uint32_t dims[] = {1, 100, 128, 131};
+	const size_t size = 1 << 18;
+	const uint32_t ntokens = 70;
+	char message[MAXSIM_MESSAGE_SIZE] = "";
+	uint64_t memory;
+	int format;
+	int i;
+
+	if (!expect(maxsim_cuda_alloc(device, size, &memory, message), MAXSIM_CUDA_OK, "256 kB", message))
+		return;
+	for (format = 0; format < MAXSIM_NFORMATS; format++)
+		for (i = 0; i < LENGTHOF(dims); i++)
+		{
+			const size_t bytes = ntokens * maxsim_row_size(format, dims[i]);
+			MaxsimCudaDocument documents[2] = {{memory + size - bytes, ntokens}, {host_arena, ntokens}};
+			float scores[2] = {0, 1};
+			MaxsimQuery query;
+
+			fill_rows(arena, ntokens, dims[i], format, false);
+			(void) maxsim_cuda_copy(lane, documents[0].address, arena, bytes, message);
+			make_query(&query, 33, dims[i], false, false);
+			if (set_query(lane, &query, format, "ends") && score(lane, documents, 2, scores, "ends"))
+				check(same_bits(scores[0], scores[1]), "%s dim %u: at the end of memory %.9g, elsewhere %.9g",
+					  format_names[format], dims[i], (double) scores[0], (double) scores[1]);
+			free_query(&query);
+		}
+	expect(maxsim_cuda_free(device, memory, message), MAXSIM_CUDA_OK, "free", message);
 }
 
 static void
@@ -385,6 +509,9 @@ test_cases(void)
 	test_misuse();
 	test_range();
 	test_values();
+	test_magnitudes();
+	test_integers();
+	test_ends();
 	test_memory();
 	test_ragged();
 	test_repeated();

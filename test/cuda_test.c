@@ -4,7 +4,7 @@
  *
  * Data are random: the seed is printed first, and given as an argument it repeats a
  * run.  A failure is a line with its values; the last line counts them.  Named cases
- * are in cuda_cases.c.
+ * are in cuda_cases.c, the reference in cuda_reference.c.
  *
  *		cuda_test [--quick | --few] [seed]
  *
@@ -28,7 +28,6 @@ MaxsimCudaDevice *device;
 MaxsimCudaLane *lane;
 bool quick;
 bool few;
-const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
 char *arena;
 uint64_t host_arena;
 uint64_t gpu_arena;
@@ -101,139 +100,6 @@ same_bits(float a, float b)
 	return maxsim_float_bits(a) == maxsim_float_bits(b);
 }
 
-float
-round_to_format(float value, MaxsimFormat format)
-{
-	if (format == MAXSIM_F16)
-		return maxsim_f16_to_f32(maxsim_f16_from_f32(value));
-	if (format == MAXSIM_BF16)
-		return maxsim_bf16_to_f32(maxsim_bf16_from_f32(value));
-	return value;
-}
-
-void
-put_element(void *elements, size_t i, float value, MaxsimFormat format)
-{
-	uint16_t half = format == MAXSIM_F16 ? maxsim_f16_from_f32(value) : maxsim_bf16_from_f32(value);
-
-	if (format == MAXSIM_F32)
-		memcpy((char *) elements + 4 * i, &value, 4);
-	else
-		memcpy((char *) elements + 2 * i, &half, 2);
-}
-
-float
-get_element(const void *elements, size_t i, MaxsimFormat format)
-{
-	uint16_t half;
-	float value;
-
-	if (format == MAXSIM_F32)
-	{
-		memcpy(&value, (const char *) elements + 4 * i, 4);
-		return value;
-	}
-	memcpy(&half, (const char *) elements + 2 * i, 2);
-	return format == MAXSIM_F16 ? maxsim_f16_to_f32(half) : maxsim_bf16_to_f32(half);
-}
-
-void
-fill(void *elements, size_t n, MaxsimFormat format, bool integers)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		put_element(elements, i, integers ? (float) ((int) random_below(9) - 4) : random_float(), format);
-}
-
-void
-make_query(MaxsimQuery *query, uint32_t ntokens, uint32_t dim, MaxsimFormat format, bool integers, bool weighted)
-{
-	size_t n = (size_t) ntokens * dim;
-	float *tokens = allocate(n * sizeof(float));
-	float *weights = weighted ? allocate(ntokens * sizeof(float)) : NULL;
-	size_t i;
-
-	(void) format; /* unrounded: the engine must round as the reference does */
-	for (i = 0; i < n; i++)
-		tokens[i] = integers ? (float) ((int) random_below(9) - 4) : random_float();
-	for (i = 0; weighted && i < ntokens; i++)
-		weights[i] = i % 5 == 2 ? 0 : integers ? (float) ((int) random_below(9) - 4)
-											   : random_float();
-	*query = (MaxsimQuery){tokens, weights, ntokens, dim};
-}
-
-void
-free_query(MaxsimQuery *query)
-{
-	free((void *) query->tokens);
-	free((void *) query->weights);
-}
-
-/*
- * The score in double precision, and how far from it the engine may be: 1e-5 of the
- * sum of |terms|, and the rounding errors of products that cancel.
- */
-double
-reference_score(const MaxsimQuery *query, const void *document, uint32_t ntokens, MaxsimFormat format,
-				double *tolerance)
-{
-	const uint32_t dim = query->dim;
-	const size_t n = (size_t) ntokens * dim;
-	float *values = allocate(n * sizeof(float));
-	double score = 0;
-	double allowed = 0;
-	uint32_t i;
-	size_t k;
-
-	for (k = 0; k < n; k++)
-		values[k] = get_element(document, k, format);
-#pragma omp parallel for reduction(+ \
-								   : score, allowed) schedule(static) if ((uint64_t) n * query->ntokens > 200000)
-	for (i = 0; i < query->ntokens; i++)
-	{
-		double weight = query->weights ? query->weights[i] : 1;
-		double best = -INFINITY;
-		double magnitude = 0;
-		double token[dim];
-		uint32_t winner = 0;
-		uint32_t j;
-		uint32_t l;
-
-		for (l = 0; l < dim; l++)
-			token[l] = round_to_format(query->tokens[(size_t) i * dim + l], format);
-		for (j = 0; j < ntokens; j++)
-		{
-			const float *row = values + (size_t) j * dim;
-			double sums[4] = {0};
-			double dot;
-
-			for (l = 0; l + 4 <= dim; l += 4)
-			{
-				sums[0] += token[l] * row[l];
-				sums[1] += token[l + 1] * row[l + 1];
-				sums[2] += token[l + 2] * row[l + 2];
-				sums[3] += token[l + 3] * row[l + 3];
-			}
-			for (; l < dim; l++)
-				sums[0] += token[l] * row[l];
-			dot = sums[0] + sums[1] + sums[2] + sums[3];
-			if (dot > best)
-			{
-				best = dot;
-				winner = j;
-			}
-		}
-		for (l = 0; ntokens > 0 && l < dim; l++)
-			magnitude += fabs(token[l] * values[(size_t) winner * dim + l]);
-		score += weight * best;
-		allowed += fabs(weight) * (1e-5 * fabs(best) + 4e-7 * magnitude);
-	}
-	free(values);
-	*tolerance = allowed;
-	return ntokens == 0 ? -INFINITY : score;
-}
-
 bool
 set_query(MaxsimCudaLane *on, const MaxsimQuery *query, MaxsimFormat format, const char *what)
 {
@@ -280,7 +146,7 @@ static void
 check_documents(const MaxsimQuery *query, MaxsimFormat format, const uint32_t *lengths, const size_t *offsets,
 				uint32_t n, bool integers, float *scores)
 {
-	const size_t row_size = query->dim * maxsim_element_size(format);
+	const size_t row_size = maxsim_row_size(format, query->dim);
 	MaxsimCudaDocument documents[MAX_DOCUMENTS];
 	MaxsimCudaDocument other[MAX_DOCUMENTS];
 	float again[MAX_DOCUMENTS] = {0};
@@ -328,7 +194,7 @@ static void
 run_shape(MaxsimFormat format, uint32_t ntokens, uint32_t dim, uint64_t most_work, bool integers)
 {
 	static const uint32_t all_lengths[] = {17, 0, 1, 33, 15, 16, 31, 32, 0, 127, 128, 129, 1, 1030, 8192};
-	const size_t row_size = dim * maxsim_element_size(format);
+	const size_t row_size = maxsim_row_size(format, dim);
 	const size_t shift = random_below(2) ? 2 : 1 + random_below(15);
 	uint32_t lengths[MAX_DOCUMENTS];
 	size_t offsets[MAX_DOCUMENTS];
@@ -349,8 +215,8 @@ run_shape(MaxsimFormat format, uint32_t ntokens, uint32_t dim, uint64_t most_wor
 	nrows = longest + random_below(100);
 	for (i = 0; i < (int) n; i++)
 		offsets[i] = i % 3 == 2 ? nrows - lengths[i] : random_below((uint32_t) (nrows - lengths[i]) + 1);
-	fill(arena, nrows * dim, format, integers);
-	make_query(&query, ntokens, dim, format, integers, random_below(2));
+	fill_rows(arena, nrows, dim, format, integers);
+	make_query(&query, ntokens, dim, integers, random_below(2));
 
 	upload(nrows * row_size);
 	check_documents(&query, format, lengths, offsets, n, integers, scores);
@@ -442,7 +308,7 @@ main(int argc, char **argv)
 	printf("seed %llu\n", (unsigned long long) random_state);
 	if (!start())
 		return nfailed > 0;
-	make_query(&query, 1, 1, MAXSIM_F32, true, false);
+	make_query(&query, 1, 1, true, false);
 	(void) set_query(lane, &query, MAXSIM_F32, "first query"); /* upload() wants one */
 	free_query(&query);
 	test_cases();

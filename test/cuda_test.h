@@ -28,16 +28,23 @@ extern bool expect(MaxsimCudaStatus status, MaxsimCudaStatus expected, const cha
 extern uint32_t random_below(uint32_t n);
 extern float random_float(void); /* -0.5 to 0.5 */
 extern void *allocate(size_t size);
-extern float round_to_format(float value, MaxsimFormat format);
-extern void put_element(void *elements, size_t i, float value, MaxsimFormat format);
-extern float get_element(const void *elements, size_t i, MaxsimFormat format);
 extern bool same_bits(float a, float b);
 
-/* Random elements: small integers, or anything between -0.5 and 0.5. */
-extern void fill(void *elements, size_t n, MaxsimFormat format, bool integers);
-extern void make_query(MaxsimQuery *query, uint32_t ntokens, uint32_t dim, MaxsimFormat format, bool integers,
-					   bool weighted);
+/* A row of these values, as near as the format comes. */
+extern void put_row(void *row, const float *values, uint32_t dim, MaxsimFormat format);
+
+/*
+ * Random rows: small integers, or anything between -0.5 and 0.5; of i8 any element with
+ * scales from 0.001 to 1.  A query likewise.
+ */
+extern void fill_rows(void *rows, size_t n, uint32_t dim, MaxsimFormat format, bool integers);
+extern void make_query(MaxsimQuery *query, uint32_t ntokens, uint32_t dim, bool integers, bool weighted);
 extern void free_query(MaxsimQuery *query);
+
+/*
+ * The score in double precision, and how far from it the engine may be: 1e-5 of the
+ * sum of |terms|, and the rounding errors of products that cancel.
+ */
 extern double reference_score(const MaxsimQuery *query, const void *document, uint32_t ntokens, MaxsimFormat format,
 							  double *tolerance);
 

@@ -440,7 +440,7 @@ find(const MaxsimCudaDevice *device, uint64_t address, uint64_t size)
 static MaxsimDocument
 find_document(const MaxsimCudaLane *lane, const MaxsimCudaDocument *document)
 {
-	uint64_t size = (uint64_t) document->ntokens * lane->dim * maxsim_element_size(lane->format);
+	uint64_t size = (uint64_t) document->ntokens * maxsim_row_size(lane->format, lane->dim);
 
 	return (MaxsimDocument){find(lane->device, document->address, size), document->ntokens};
 }

@@ -68,6 +68,23 @@ check_family(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntoke
 		  format, ntokens, dim, plan.family, plan.block_tokens, family, block_tokens);
 }
 
+/* i8 and b1 have one family on every device, whatever the shape. */
+static void
+test_packed_families(void)
+{
+	static const uint32_t dims[] = {1, 48, 100, 128, 1024};
+	static const uint32_t queries[] = {1, 32, 33, 128, 129, 1024};
+	size_t d, i, j;
+
+	for (d = 0; d < LENGTHOF(devices); d++)
+		for (i = 0; i < LENGTHOF(dims); i++)
+			for (j = 0; j < LENGTHOF(queries); j++)
+			{
+				check_family(&devices[d], MAXSIM_I8, queries[j], dims[i], MAXSIM_FAMILY_GENERIC, 64);
+				check_family(&devices[d], MAXSIM_B1, queries[j], dims[i], MAXSIM_FAMILY_GENERIC, 64);
+			}
+}
+
 static void
 test_families(void)
 {
@@ -105,13 +122,19 @@ test_queries(void)
 			for (i = 0; i < LENGTHOF(dims); i++)
 				for (j = 0; j < LENGTHOF(queries); j++)
 				{
-					uint64_t least = (uint64_t) queries[j] * dims[i] * (format == MAXSIM_F32 ? 6 : 2);
+					static const uint32_t element_sizes[MAXSIM_NFORMATS] = {4, 2, 2, 1, 1};
 					MaxsimQueryPlan plan;
 					bool good = maxsim_plan_query(&devices[d], format, queries[j], dims[i], &plan);
 					uint64_t room = (uint64_t) plan.nblocks * plan.block_tokens;
+					uint64_t size = room * plan.depth * (format == MAXSIM_F32 ? 6 : 2);
 
+					/* their exponents lie behind the image */
+					if (format == MAXSIM_I8 || format == MAXSIM_B1)
+						size += room * 4;
 					check(good && room >= queries[j] && room - queries[j] < (uint64_t) plan.nblocks * 128 + 256 &&
-							  plan.image_size >= least && plan.tile_tokens % 8 == 0 &&
+							  plan.depth >= dims[i] && plan.depth < dims[i] + 64 && plan.image_size == size &&
+							  plan.tile_tokens % 8 == 0 &&
+							  plan.alignment == (plan.family == MAXSIM_FAMILY_GENERIC ? element_sizes[format] : 16) &&
 							  (plan.family != MAXSIM_FAMILY_ROWS || plan.nblocks == 1),
 						  "device %zu format %d query %u dim %u: %u blocks of %u, image %llu", d, format, queries[j],
 						  dims[i], plan.nblocks, plan.block_tokens, (unsigned long long) plan.image_size);
@@ -192,7 +215,7 @@ balanced(const Batch *batch, const MaxsimBatchPlan *plan, uint32_t tile)
 static void
 check_batch(const MaxsimPlanDevice *device, Batch *batch, MaxsimFormat format, uint32_t ntokens, uint32_t dim)
 {
-	const uint32_t row_size = dim * (uint32_t) maxsim_element_size(format);
+	const uint32_t row_size = (uint32_t) maxsim_row_size(format, dim);
 	MaxsimQueryPlan query;
 	MaxsimBatchPlan plan;
 	uint32_t i;
@@ -223,7 +246,7 @@ static void
 test_batches(void)
 {
 	static const uint32_t queries[] = {1, 32, 64, 128, 256, 1024, 8192, 100000};
-	static const uint32_t dims[] = {1, 100, 128, 1024};
+	static const uint32_t dims[] = {1, 100, 128, 1024, 320, 7};
 	static const uint32_t counts[] = {0, 1, 2, 50, 133, 1000, MAX_DOCUMENTS};
 	static const uint32_t longest[] = {1, 17, 300, 1030, 8192, 3000000};
 	static Batch batch;
@@ -247,13 +270,41 @@ test_batches(void)
 				}
 }
 
+/* Rows that are expanded are as much work as f16's: a long document has as many pieces. */
+static void
+test_packed_pieces(void)
+{
+	static const MaxsimFormat formats[] = {MAXSIM_F16, MAXSIM_I8, MAXSIM_B1};
+	const uint32_t length = 100000;
+	const uint64_t address = 4096;
+	size_t d, i;
+
+	for (d = 0; d < LENGTHOF(devices); d++)
+		for (i = 0; i < LENGTHOF(formats); i++)
+		{
+			const uint32_t row_size = (uint32_t) maxsim_row_size(formats[i], 112);
+			MaxsimQueryPlan query;
+			MaxsimBatchPlan plan;
+			MaxsimPiece pieces[1000];
+			uint32_t order;
+
+			(void) maxsim_plan_query(&devices[d], formats[i], 32, 112, &query);
+			maxsim_plan_batch(&devices[d], &query, row_size, &length, 1, &plan);
+			maxsim_plan_pieces(&plan, &query, row_size, &address, &length, 1, &order, pieces, NULL);
+			check(query.family == MAXSIM_FAMILY_GENERIC && plan.npieces == 98, "%d.%d format %d, 100000 tokens: %u pieces",
+				  devices[d].major, devices[d].minor, formats[i], plan.npieces);
+		}
+}
+
 int
 main(int argc, char **argv)
 {
 	random_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 88172645463325252u;
 	test_families();
+	test_packed_families();
 	test_queries();
 	test_batches();
+	test_packed_pieces();
 	printf("%ld passed, %ld failed\n", npassed, nfailed);
 	return nfailed > 0;
 }
