@@ -1,7 +1,9 @@
 """load.py: what was sent is what is stored, and an error leaves nothing."""
+import os
 import subprocess
 import sys
 import tempfile
+import unittest
 
 import numpy as np
 import psycopg
@@ -93,6 +95,24 @@ class Loading(Case):
         with self.assertRaisesRegex(psycopg.Error, "FREEZE"):
             load.load(self.conn, range(3), documents(3), freeze=True)
 
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "needs Linux")
+    def test_memory(self):
+        # what the server has not taken yet does not pile up here
+        self.table("docs", "id bigint", "embedding multivec")
+        program = """
+import numpy, psycopg, load
+peak = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+array = numpy.ones((256, 128), dtype="f4")
+with psycopg.connect() as conn:
+    load.load(conn, range(10), [array] * 10)
+    before = peak()
+    load.load(conn, range(1000), [array] * 1000)
+print(peak() - before)
+"""
+        output = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True).stdout
+        self.assertEqual(self.one("SELECT count(*) FROM docs"), 1010)
+        self.assertLess(int(output), 16 * 1024)  # kB, of 131 MB
+
     def test_parallel(self):
         self.table("docs", "id bigint PRIMARY KEY", "embedding multivec(128, f16)")
         arrays = documents(301)
@@ -111,7 +131,7 @@ class Loading(Case):
 
         for connections in ("1", "2"):
             output = run("load.py", "--documents", "1000", "--dtype", "float32", "--connections", connections)
-            self.assertRegex(output, r"^1000 documents, 33 MB in [0-9.]+ s: [0-9]+ MB/s$")
+            self.assertRegex(output, r"^1000 documents, 33 MB in [0-9.]+ s: [0-9]+ MB/s; the client's processor time is [0-9.]+ s$")
             self.assertEqual(self.one("SELECT count(*) FROM loaded WHERE multivec_format(embedding) = 'f16'"), 1000)
         output = run("query.py")
         norm = float(output.split()[-1])
