@@ -27,6 +27,8 @@ class Django(Case):
         try:
             django.setup()
             from django.db import connection, models
+
+            connection.ensure_connection()
         except django.core.exceptions.ImproperlyConfigured as error:
             raise unittest.SkipTest("Django before 4.2 needs psycopg2") from error
 
