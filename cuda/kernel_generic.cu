@@ -134,23 +134,19 @@ load_document(GenericMemory<format> *memory, const MaxsimLaunch &launch, const M
 	}
 }
 
-/* Eight dimensions of b1, the first in the highest bit, as f16: 1 or -1, and 0 for those beyond n. */
+/* Eight dimensions of b1, the first in the highest bit, as f16: 1 or -1. */
 static __device__ __forceinline__ uint4
-expand_bits(uint32_t bits, uint32_t n)
+expand_bits(uint32_t bits)
 {
 	uint32_t words[4];
 
 #pragma unroll
-	for (uint32_t i = 0; i < 4; i++)
-	{
-		uint32_t low = i * 2 < n ? (bits >> (7 - i * 2) & 1 ? 0x3c00u : 0xbc00u) : 0;
-		uint32_t high = i * 2 + 1 < n ? (bits >> (6 - i * 2) & 1 ? 0x3c00u : 0xbc00u) : 0;
-
-		words[i] = low | high << 16;
-	}
+	for (int i = 0; i < 4; i++)
+		words[i] = (bits >> (7 - i * 2) & 1 ? 0x3c00u : 0xbc00u) | (bits >> (6 - i * 2) & 1 ? 0x3c000000u : 0xbc000000u);
 	return uint4{words[0], words[1], words[2], words[3]};
 }
 
+/* The same of b1; what is beyond dim meets zeros of the query. */
 template <>
 __device__ __forceinline__ void
 load_document(GenericMemory<MAXSIM_B1> *memory, const MaxsimLaunch &launch, const MaxsimPiece &piece, uint32_t first, uint32_t from)
@@ -161,8 +157,7 @@ load_document(GenericMemory<MAXSIM_B1> *memory, const MaxsimLaunch &launch, cons
 		const uint32_t k = from + i % (DEPTH / 8) * 8;
 		const uint32_t bits = k < launch.dim ? __ldg(row + k / 8) : 0;
 
-		*(uint4 *) &memory->document[0][i / (DEPTH / 8)][i % (DEPTH / 8) * 8] =
-			expand_bits(bits, k < launch.dim ? launch.dim - k : 0);
+		*(uint4 *) &memory->document[0][i / (DEPTH / 8)][i % (DEPTH / 8) * 8] = expand_bits(bits);
 	}
 }
 

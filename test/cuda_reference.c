@@ -154,11 +154,16 @@ make_query(MaxsimQuery *query, uint32_t ntokens, uint32_t dim, bool integers, bo
 	size_t n = (size_t) ntokens * dim;
 	float *tokens = allocate(n * sizeof(float));
 	float *weights = weighted ? allocate(ntokens * sizeof(float)) : NULL;
+	float size = 1;
 	size_t i;
 
-	/* unrounded: the engine must round as the reference does */
+	/* unrounded: the engine must round as the reference does; tokens of different lengths */
 	for (i = 0; i < n; i++)
-		tokens[i] = integers ? (float) ((int) random_below(9) - 4) : random_float();
+	{
+		if (i % dim == 0)
+			size = ldexpf(1, (int) random_below(9) - 6);
+		tokens[i] = integers ? (float) ((int) random_below(9) - 4) : random_float() * size;
+	}
 	for (i = 0; weighted && i < ntokens; i++)
 		weights[i] = i % 5 == 2 ? 0 : integers ? (float) ((int) random_below(9) - 4)
 											   : random_float();

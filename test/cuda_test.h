@@ -35,7 +35,7 @@ extern void put_row(void *row, const float *values, uint32_t dim, MaxsimFormat f
 
 /*
  * Random rows: small integers, or anything between -0.5 and 0.5; of i8 any element with
- * scales from 0.001 to 1.  A query likewise.
+ * scales from 0.001 to 1.  A query likewise, to 2 in some tokens and 2^-7 in others.
  */
 extern void fill_rows(void *rows, size_t n, uint32_t dim, MaxsimFormat format, bool integers);
 extern void make_query(MaxsimQuery *query, uint32_t ntokens, uint32_t dim, bool integers, bool weighted);
