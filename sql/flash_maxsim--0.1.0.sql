@@ -220,6 +220,13 @@ CREATE FUNCTION maxsim_mean(query multivec, document real[], weights double prec
 	AS 'MODULE_PATHNAME', 'maxsim_mean_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
 COMMENT ON FUNCTION maxsim_mean(multivec, real[], double precision[]) IS 'maxsim_mean with weights for a document that is an array [tokens][dimension]';
 
+CREATE FUNCTION maxsim_hamming(query multivec, document multivec) RETURNS real
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION maxsim_hamming(multivec, multivec) IS 'maxsim of signs: the document in format b1, of the query the signs of its components (1 above 0, else -1); the dot product of two tokens is the dimension less twice their Hamming distance';
+CREATE FUNCTION maxsim_hamming(query multivec, document multivec, weights double precision[]) RETURNS real
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION maxsim_hamming(multivec, multivec, double precision[]) IS 'maxsim_hamming with weights of query tokens, as maxsim has them';
+
 -- Each argument once, so that the planner puts these calls in their place, whatever the arguments.
 CREATE FUNCTION maxsim_cosine(query multivec, document multivec) RETURNS real
 	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE COST 10000

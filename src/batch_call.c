@@ -23,12 +23,13 @@ static const struct
 	const char *symbol;
 	const char *name;
 	DocumentType type;
-	bool mean;
+	ScoreKind kind;
 } functions[] = {
-	{"maxsim_multivec", "maxsim", DOCUMENT_MULTIVEC, false},
-	{"maxsim_real_array", "maxsim", DOCUMENT_REAL_ARRAY, false},
-	{"maxsim_mean_multivec", "maxsim_mean", DOCUMENT_MULTIVEC, true},
-	{"maxsim_mean_real_array", "maxsim_mean", DOCUMENT_REAL_ARRAY, true},
+	{"maxsim_multivec", "maxsim", DOCUMENT_MULTIVEC, SCORE_SUM},
+	{"maxsim_real_array", "maxsim", DOCUMENT_REAL_ARRAY, SCORE_SUM},
+	{"maxsim_mean_multivec", "maxsim_mean", DOCUMENT_MULTIVEC, SCORE_MEAN},
+	{"maxsim_mean_real_array", "maxsim_mean", DOCUMENT_REAL_ARRAY, SCORE_MEAN},
+	{"maxsim_hamming", "maxsim_hamming", DOCUMENT_MULTIVEC, SCORE_SIGNS},
 };
 
 /* A C function's number among ours, by its row of pg_proc; -1: it is another. */
@@ -76,7 +77,7 @@ batch_call_read(Node *node, BatchCall *call)
 	if (number < 0 || contain_volatile_functions(node) || contain_subplans(node) || contain_agg_clause(node))
 		return false;
 	call->type = functions[number].type;
-	call->mean = functions[number].mean;
+	call->kind = functions[number].kind;
 	call->query = linitial(function->args);
 	call->document = lsecond(function->args);
 	call->weights = list_length(function->args) == 3 ? lthird(function->args) : NULL;

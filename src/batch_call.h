@@ -1,6 +1,7 @@
 /*
  * batch_call.h
- *		Calls in a plan that can be scored in batches: of maxsim() and maxsim_mean().
+ *		Calls in a plan that can be scored in batches: of maxsim(), maxsim_mean() and
+ *		maxsim_hamming().
  */
 #ifndef MAXSIM_BATCH_CALL_H
 #define MAXSIM_BATCH_CALL_H
@@ -8,12 +9,13 @@
 #include "nodes/primnodes.h"
 
 #include "cache.h"
+#include "query.h"
 
 /* What a call computes; expressions are the call's own. */
 typedef struct BatchCall
 {
 	DocumentType type;
-	bool mean; /* maxsim_mean() */
+	ScoreKind kind;
 	Expr *query;
 	Expr *document;
 	Expr *weights; /* NULL: none */

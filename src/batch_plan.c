@@ -234,7 +234,7 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 
 		(void) batch_call_read((Node *) function, &call);
 		private.type = call.type;
-		private.mean = call.mean;
+		private.kind = call.kind;
 		private.weighted = call.weights != NULL;
 		private.document = list_nth_int(wrapping->columns, i);
 		private.query = list_nth_int(wrapping->queries, i);

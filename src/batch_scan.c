@@ -74,7 +74,7 @@ batch_scan_private(const BatchScanCall *call)
 	List *list = list_make5_int((int) call->function, (int) call->type, call->document, call->query, call->weights);
 
 	list = list_concat(list, list_make3_int(call->own_document, call->own_query, call->own_weights));
-	return list_concat(list, list_make3_int(call->mean, call->weighted, call->read_whole));
+	return list_concat(list, list_make3_int((int) call->kind, call->weighted, call->read_whole));
 }
 
 static BatchScanCall
@@ -89,7 +89,7 @@ read_private(const List *list)
 		.own_document = list_nth_int(list, 5) != 0,
 		.own_query = list_nth_int(list, 6) != 0,
 		.own_weights = list_nth_int(list, 7) != 0,
-		.mean = list_nth_int(list, 8) != 0,
+		.kind = (ScoreKind) list_nth_int(list, 8),
 		.weighted = list_nth_int(list, 9) != 0,
 		.read_whole = list_nth_int(list, 10) != 0,
 	};

@@ -1,6 +1,6 @@
 /*
  * batch_scan.h
- *		Plans in which maxsim() and maxsim_mean() are scored in batches: a custom scan
+ *		Plans in which maxsim() and its kind are scored in batches: a custom scan
  *		node, put above the node that would have called the function row by row.
  */
 #ifndef MAXSIM_BATCH_SCAN_H
@@ -27,7 +27,7 @@ typedef struct BatchScanCall
 {
 	Oid function;
 	DocumentType type;
-	bool mean;         /* the score is divided by the weight of the query's tokens */
+	ScoreKind kind;
 	bool weighted;     /* there is an argument of weights */
 	int document;      /* its column */
 	int query;         /* its column; 0: none */

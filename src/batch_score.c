@@ -116,7 +116,7 @@ use_query(ScoreCall *call)
 	tokens = tokens_from_multivec(value);
 	if (call->plan.weighted)
 		weights = (ArrayType *) use_argument(&call->weights);
-	query_init(&call->prepared, &tokens, weights);
+	query_init(&call->prepared, &tokens, weights, call->plan.kind);
 	MemoryContextSwitchTo(old);
 	call->nqueries++;
 	call->has_query = true;
@@ -157,7 +157,7 @@ deliver(void *arg, int64 id, float score, bool is_null)
 {
 	ScoreCall *call = arg;
 
-	call->scores[id] = call->plan.mean && !is_null ? query_mean(&call->prepared, score) : score;
+	call->scores[id] = is_null ? 0 : query_result(&call->prepared, score);
 	call->nulls[id] = is_null;
 }
 

@@ -36,7 +36,8 @@ take_slot(BatchBuffers *buffers)
 	instr_time start;
 	bool acquired;
 
-	if (!gpu_ready())
+	/* its signs stay here: so few bytes are compared sooner than sent */
+	if (query->signs || !gpu_ready())
 		return false;
 	/* a row of any dimension must fit beside the query */
 	if (gpu_query_size(query) > scorer_mapping->data_size / 4)

@@ -1,7 +1,7 @@
 /*
  * maxsim.c
- *		The SQL functions maxsim and maxsim_mean(query, document), or (query, document,
- *		weights): one score.
+ *		The SQL functions maxsim, maxsim_mean and maxsim_hamming(query, document), or (query,
+ *		document, weights): one score.
  *
  * A statement mostly calls it with one query and many documents, so the prepared
  * query stays with the call site, and is made anew when the query's bytes change.
@@ -35,7 +35,7 @@ read_array(const void *value)
 }
 
 static PreparedQuery *
-query_of_call_site(FunctionCallInfo fcinfo)
+query_of_call_site(FunctionCallInfo fcinfo, ScoreKind kind)
 {
 	CallSite *site = fcinfo->flinfo->fn_extra;
 	const Multivec *value = PG_GETARG_MULTIVEC_P(0);
@@ -59,16 +59,16 @@ query_of_call_site(FunctionCallInfo fcinfo)
 	site->weights_value = query_keep_value(weights);
 	copy = query_keep_value(value);
 	tokens = tokens_from_multivec((Multivec *) copy);
-	query_init(&site->query, &tokens, (ArrayType *) site->weights_value);
+	query_init(&site->query, &tokens, (ArrayType *) site->weights_value, kind);
 	MemoryContextSwitchTo(old);
 	site->query_value = copy;
 	return &site->query;
 }
 
 static Datum
-score_of(FunctionCallInfo fcinfo, const void *document, ReadTokens read_tokens, bool mean)
+score_of(FunctionCallInfo fcinfo, const void *document, ReadTokens read_tokens, ScoreKind kind)
 {
-	PreparedQuery *prepared = query_of_call_site(fcinfo);
+	PreparedQuery *prepared = query_of_call_site(fcinfo, kind);
 	Tokens tokens = read_tokens(document);
 	float score;
 
@@ -77,7 +77,7 @@ score_of(FunctionCallInfo fcinfo, const void *document, ReadTokens read_tokens, 
 	score = query_score_one(prepared, &tokens);
 	if (document != PG_GETARG_POINTER(1))
 		pfree((void *) document);
-	PG_RETURN_FLOAT4(mean ? query_mean(prepared, score) : score);
+	PG_RETURN_FLOAT4(query_result(prepared, score));
 }
 
 /* maxsim(query multivec, document multivec[, weights double precision[]]) */
@@ -85,7 +85,7 @@ PG_FUNCTION_INFO_V1(maxsim_multivec);
 Datum
 maxsim_multivec(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec, false);
+	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec, SCORE_SUM);
 }
 
 /* maxsim(query multivec, document real[][, weights double precision[]]) */
@@ -93,7 +93,7 @@ PG_FUNCTION_INFO_V1(maxsim_real_array);
 Datum
 maxsim_real_array(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array, false);
+	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array, SCORE_SUM);
 }
 
 /* maxsim_mean(query multivec, document multivec[, weights double precision[]]) */
@@ -101,7 +101,7 @@ PG_FUNCTION_INFO_V1(maxsim_mean_multivec);
 Datum
 maxsim_mean_multivec(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec, true);
+	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec, SCORE_MEAN);
 }
 
 /* maxsim_mean(query multivec, document real[][, weights double precision[]]) */
@@ -109,5 +109,13 @@ PG_FUNCTION_INFO_V1(maxsim_mean_real_array);
 Datum
 maxsim_mean_real_array(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array, true);
+	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array, SCORE_MEAN);
+}
+
+/* maxsim_hamming(query multivec, document multivec[, weights double precision[]]) */
+PG_FUNCTION_INFO_V1(maxsim_hamming);
+Datum
+maxsim_hamming(PG_FUNCTION_ARGS)
+{
+	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec, SCORE_SIGNS);
 }

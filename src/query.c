@@ -35,7 +35,7 @@ leave_out_masked(MaxsimQuery *query, float *weights, uint32 *numbers)
 MaxsimQuery
 query_of(const Tokens *tokens, ArrayType *weights, uint32 *numbers)
 {
-	MaxsimQuery query = {NULL, NULL, tokens->ntokens, tokens->dim};
+	MaxsimQuery query = {.ntokens = tokens->ntokens, .dim = tokens->dim};
 	bool masked = false;
 	bool all_one = true;
 	float *values;
@@ -63,12 +63,14 @@ query_of(const Tokens *tokens, ArrayType *weights, uint32 *numbers)
 }
 
 void
-query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights)
+query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights, ScoreKind kind)
 {
 	memset(query, 0, sizeof(*query));
+	query->kind = kind;
 	query->engine = maxsim_cpu_engine();
 	query->context = CurrentMemoryContext;
 	query->query = query_of(tokens, weights, NULL);
+	query->query.signs = kind == SCORE_SIGNS;
 	query->total_weight = query->query.weights == NULL ? query->query.ntokens : 0;
 	for (uint32 i = 0; i < query->query.ntokens && query->query.weights != NULL; i++)
 		query->total_weight += query->query.weights[i];
@@ -84,6 +86,11 @@ query_prepared(PreparedQuery *query, MaxsimFormat format)
 	if (query->prepared[format] != NULL)
 		return query->prepared[format];
 
+	if (query->kind == SCORE_SIGNS && format != MAXSIM_B1)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("maxsim_hamming compares documents in format b1, not %s", multivec_format_name(format)),
+				 errhint("Cast the document to multivec(%u, b1), or keep it so.", query->query.dim)));
 	size = query->engine->prepared_size(&query->query, format);
 	if (size == 0 || size > MaxAllocHugeSize)
 		ereport(ERROR,
@@ -131,9 +138,9 @@ query_score_one(PreparedQuery *query, const Tokens *document)
 }
 
 float
-query_mean(const PreparedQuery *query, float score)
+query_result(const PreparedQuery *query, float sum)
 {
-	return query_check_score((float) (score / query->total_weight));
+	return query->kind == SCORE_MEAN ? query_check_score((float) (sum / query->total_weight)) : sum;
 }
 
 float

@@ -10,8 +10,18 @@
 #include "tokens.h"
 #include "weights.h"
 
+/* What is made of the terms that query tokens have with a document. */
+typedef enum ScoreKind
+{
+	SCORE_SUM,  /* maxsim(): their sum */
+	SCORE_MEAN, /* maxsim_mean(): divided by the weight of the query's tokens */
+	SCORE_SIGNS /* maxsim_hamming(): their sum, of the signs of the query's components */
+} ScoreKind;
+
 typedef struct PreparedQuery
 {
+	ScoreKind kind;
+
 	const MaxsimEngine *engine;
 	MaxsimQuery query;   /* its token vectors may be the caller's */
 	double total_weight; /* of its tokens: their number, unless there are weights */
@@ -30,15 +40,15 @@ typedef struct PreparedQuery
  * query_prepared	The query as the engine wants it for documents of format.
  * query_score		Scores documents of one format; interrupts are honoured.
  * query_score_one	The score of one document that is not empty.
- * query_mean		A score as the mean of query tokens: divided by their total weight.
+ * query_result		What the kind of score makes of a sum.
  */
 extern MaxsimQuery query_of(const Tokens *tokens, ArrayType *weights, uint32 *numbers);
-extern void query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights);
+extern void query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights, ScoreKind kind);
 extern MaxsimPrepared *query_prepared(PreparedQuery *query, MaxsimFormat format);
 extern void query_score(PreparedQuery *query, MaxsimFormat format, const MaxsimDocument *documents,
 						uint32 ndocuments, float *scores);
 extern float query_score_one(PreparedQuery *query, const Tokens *document);
-extern float query_mean(const PreparedQuery *query, float score);
+extern float query_result(const PreparedQuery *query, float sum);
 
 /* For an engine's MaxsimInterrupt: raises what is pending. */
 extern bool query_check_interrupts(void *arg);

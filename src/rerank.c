@@ -59,7 +59,7 @@ score_source(FunctionCallInfo fcinfo, const Tokens *tokens, ArrayType *weights, 
 	PreparedQuery query;
 	Batch *batch;
 
-	query_init(&query, tokens, weights);
+	query_init(&query, tokens, weights, SCORE_SUM);
 	if (ARR_NDIM(ids) == 0)
 		return;
 	batch = batch_begin(&query, source->type, source->name, deliver, arg);

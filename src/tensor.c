@@ -78,7 +78,7 @@ score_documents(const Tokens *query_tokens, ArrayType *weights, const Tokens *te
 	float *scores;
 	uint64 size = ARR_OVERHEAD_NONULLS(1) + (uint64) n * sizeof(float);
 
-	query_init(&query, query_tokens, weights);
+	query_init(&query, query_tokens, weights, SCORE_SUM);
 	if (tensor->ntokens > 0)
 		tokens_check_dims(query_tokens->dim, tensor->dim);
 	if (n == 0)

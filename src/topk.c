@@ -231,7 +231,7 @@ open_batch(CallSite *site, const Multivec *query, const ArrayType *weights)
 
 		site->weights_value = query_keep_value(weights);
 		tokens = tokens_from_multivec((Multivec *) copy);
-		query_init(&site->query, &tokens, (ArrayType *) site->weights_value);
+		query_init(&site->query, &tokens, (ArrayType *) site->weights_value, SCORE_SUM);
 		site->query_value = copy;
 		site->emptied.func = emptied;
 		site->emptied.arg = site;
