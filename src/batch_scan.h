@@ -10,6 +10,7 @@
 #include "nodes/plannodes.h"
 
 #include "cache.h"
+#include "query.h"
 
 /* flash_maxsim.enable_batch_scan */
 extern bool maxsim_enable_batch_scan;
