@@ -39,7 +39,7 @@ SELECT statement, error_of(statement) FROM unnest(ARRAY[
 	$$SELECT '[[1]]'::multivec('1 ')$$,
 	$$SELECT '[[1]]'::multivec('-')$$,
 	$$SELECT '[[1]]'::multivec(1, f64)$$,
-	$$SELECT '[[1]]'::multivec(1, i8)$$,
+	$$SELECT '[[1]]'::multivec(1, i4)$$,
 	$$SELECT '[[1]]'::multivec(1, '')$$,
 	$$SELECT '[[1]]'::multivec(1, f16, 3)$$,
 	$$SELECT '[[1]]'::multivec()$$,
