@@ -97,9 +97,9 @@ CREATE TYPE pair AS (a multivec(2), b multivec(1, bf16));
 SELECT ('("[[1,2]]","[[3]]")'::pair).*, multivec_format(('("[[1,2]]","[[3]]")'::pair).b);
 
 -- modifiers that no type has, from hand-made calls
-SELECT format_type('multivec'::regtype, x'00050001'::int);
-SELECT multivec_typmod_out(x'00050001'::int);
+SELECT format_type('multivec'::regtype, x'00070001'::int);
+SELECT multivec_typmod_out(x'00070001'::int);
 SELECT multivec_typmod_out(0);
-SELECT multivec_coerce('[[1]]', x'00050001'::int, false);
+SELECT multivec_coerce('[[1]]', x'00070001'::int, false);
 SELECT multivec_coerce('[]', x'7fff0001'::int, false);
-SELECT multivec_in('[[1]]', 0, x'00040001'::int);
+SELECT multivec_in('[[1]]', 0, x'00060001'::int);
