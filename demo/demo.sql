@@ -24,7 +24,7 @@ SELECT demo.answered(14);
 SELECT demo.answered(20);
 
 \echo
-\echo 'All questions, and the title of the best passage of all 305:'
+\echo 'All questions, and the best of all passages by its title:'
 \echo
 SELECT format(E'%s. %s\n       %s  %s%s', lpad(q.id::text, 4), question, round(score::numeric, 2), title,
 			  CASE WHEN best.id = ANY (answers) THEN '   <- the answer' ELSE '' END)
