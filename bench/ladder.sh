@@ -14,8 +14,9 @@
 
 # shellcheck disable=SC2016 # PostgreSQL's own dollars
 set -euo pipefail
+bench=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=bench/collection.sh
-. "$(dirname "${BASH_SOURCE[0]}")/collection.sh"
+. "$bench/collection.sh"
 
 # What is stored of the tokens; a format that the server does not know is left out.
 formats=(f32 f16 bf16 i8 b1)
@@ -42,6 +43,7 @@ trap 'psql -qXd postgres -c "DROP DATABASE $database"' EXIT
 export PGDATABASE=$database PGOPTIONS='-c client_min_messages=warning -c jit=off -c max_parallel_workers_per_gather=0 -c session_preload_libraries=flash_maxsim'
 
 collection_load "$data"
+sql -f "$bench/processor_ms.sql"
 dim=$(sql -c 'SELECT multivec_dim(plain) FROM queries LIMIT 1')
 sql <<-'SQL'
 	CREATE TABLE ways (way integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, label text, tokens text DEFAULT 'plain', bytes double precision, statement text);
@@ -104,23 +106,23 @@ sql <<-'SQL' >/dev/null
 		one record;
 		docs bigint[];
 		reranked bigint[];
-		started timestamptz;
-		answered timestamptz;
-		finished timestamptz;
+		started double precision;
+		answered double precision;
+		finished double precision;
 	BEGIN
 		FOR question IN SELECT * FROM queries JOIN questions ON query = id ORDER BY id LOOP
 			FOR one IN SELECT ways.*, CASE tokens WHEN 'plain' THEN question.plain ELSE question.weighted END AS asked FROM ways ORDER BY way LOOP
-				started := clock_timestamp();
+				started := processor_ms();
 				EXECUTE format('SELECT ARRAY(%s)', one.statement) INTO docs USING one.asked, question.words, 1000;
-				answered := clock_timestamp();
+				answered := processor_ms();
 				reranked := NULL;
 				IF one.label NOT LIKE 'exact%' THEN
 					EXECUTE format('SELECT ARRAY(SELECT doc_id FROM maxsim_rerank($1, ARRAY(%s), ''docs(id, emb)'', 10))', one.statement)
 						INTO reranked USING one.asked, question.words, 100;
 				END IF;
-				finished := clock_timestamp();
-				INSERT INTO answers VALUES (one.way, question.id, docs, extract(epoch FROM answered - started) * 1000,
-											reranked, CASE WHEN reranked IS NOT NULL THEN extract(epoch FROM finished - answered) * 1000 END);
+				finished := processor_ms();
+				INSERT INTO answers VALUES (one.way, question.id, docs, answered - started,
+											reranked, CASE WHEN reranked IS NOT NULL THEN finished - answered END);
 			END LOOP;
 		END LOOP;
 	END $$;

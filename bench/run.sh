@@ -5,11 +5,12 @@
 #
 #	engine     the CPU engines, without a server (bench/engine_bench.c)
 #	sql        the SQL functions, in a throw-away PostgreSQL (bench/sql.sh)
+#	encode     encodings and pooling, likewise (bench/encode.sh)
 #	peers      maxsim-cpu and numpy (bench/peers.py); needs Python and a download
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
 #	           pgvector, in a Debian of its own, which needs root and a download
 #
-# Without parts: engine and sql; with --peers all four.  At the end it draws
+# Without parts: engine, sql and encode; with --peers all five.  At the end it draws
 # bench/results/chart.svg of what is there.  A result replaces the old one only
 # if its part runs to the end.
 
@@ -20,6 +21,8 @@ TMPDIR=${TMPDIR:-/var/tmp} # gigabytes, and /tmp may be in memory or without dev
 . "$ROOT/bench/bench.sh"
 # shellcheck source=bench/sql.sh
 . "$ROOT/bench/sql.sh"
+# shellcheck source=bench/encode.sh
+. "$ROOT/bench/encode.sh"
 # shellcheck source=bench/pgvector.sh
 . "$ROOT/bench/pgvector.sh"
 
@@ -58,20 +61,20 @@ part()
 parts=()
 for argument; do
 	case $argument in
-		--peers) parts=(engine sql peers pgvector) ;;
-		engine | sql | peers | pgvector) parts+=("$argument") ;;
-		*) die "no part \"$argument\": engine, sql, peers, pgvector" ;;
+		--peers) parts=(engine sql encode peers pgvector) ;;
+		engine | sql | encode | peers | pgvector) parts+=("$argument") ;;
+		*) die "no part \"$argument\": engine, sql, encode, peers, pgvector" ;;
 	esac
 done
-[[ ${#parts[@]} -gt 0 ]] || parts=(engine sql)
+[[ ${#parts[@]} -gt 0 ]] || parts=(engine sql encode)
 
 work_make
 server_ready=
 for name in "${parts[@]}"; do
 	case $name in
-		sql)
+		sql | encode)
 			server_prepare
-			part sql sql_run
+			part "$name" "${name}_run"
 			;;
 		pgvector)
 			if [[ -z $server_ready ]] && ! pgvector_here; then
