@@ -17,8 +17,8 @@ sql()
 	psql -qXAt -v ON_ERROR_STOP=1 "$@"
 }
 
-# FOLDER: lines of token lists to lines of multivecs: the vector of each word, also
-# times the weights where there is a third column.  Column 2 without words becomes [].
+# FOLDER: lines of token lists to lines of multivecs, the vector of each word, and an array of
+# the weights where there is a third column.  Column 2 without words becomes [].
 multivecs()
 {
 	awk -F '\t' '
@@ -29,18 +29,8 @@ multivecs()
 			for (i = 1; i <= n; i++)
 				printf "%s[%s]", (i > 1 ? "," : ""), vector[word[i]]
 			printf "]"
-			if (NF > 2) {
-				split($3, weight, ",")
-				printf "\t["
-				for (i = 1; i <= n; i++) {
-					dim = split(vector[word[i]], x, ",")
-					printf "%s[", (i > 1 ? "," : "")
-					for (k = 1; k <= dim; k++)
-						printf "%s%.9g", (k > 1 ? "," : ""), x[k] * weight[i]
-					printf "]"
-				}
-				printf "]"
-			}
+			if (NF > 2)
+				printf "\t{%s}", $3
 			print ""
 		}' <(gzip -dc "$1/words.tsv.gz") -
 }
@@ -55,15 +45,15 @@ collection_load()
 	sql -v dim="$dim" <<-'SQL'
 		CREATE EXTENSION flash_maxsim;
 		CREATE TABLE docs (id integer PRIMARY KEY, emb multivec(:dim, f32));
-		CREATE TABLE queries (id integer PRIMARY KEY, plain multivec(:dim), weighted multivec(:dim));
+		CREATE TABLE queries (id integer PRIMARY KEY, tokens multivec(:dim), weights double precision[]);
 		CREATE TABLE words (doc integer, words text);
-		CREATE TABLE questions (query integer, words text, weights text);
+		CREATE TABLE questions (query integer, words text);
 		CREATE TABLE gains (query integer, doc integer, gain integer);
 	SQL
 	gzip -dc "$data/docs_tokens.tsv.gz" | multivecs "$data" | sql -c '\copy docs FROM STDIN'
 	multivecs "$data" <"$data/queries_tokens.tsv" | sql -c '\copy queries FROM STDIN'
 	gzip -dc "$data/docs_tokens.tsv.gz" | sql -c '\copy words FROM STDIN'
-	sql -c '\copy questions FROM STDIN' <"$data/queries_tokens.tsv"
+	cut -f 1,2 "$data/queries_tokens.tsv" | sql -c '\copy questions FROM STDIN'
 	sql -c '\copy gains FROM STDIN' <"$data/qrels.tsv"
 	sql <<-'SQL'
 		CREATE TABLE postings AS

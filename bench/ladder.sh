@@ -9,8 +9,8 @@
 # environment (PGHOST, PGPORT, …), in a database of its own.
 #
 # A way is a statement that returns ids, the best first, of $1 the query's token
-# vectors, $2 the question's words, $3 how many.  All ways run in turn for each
-# question, so that a slow moment of the machine hits all of them.
+# vectors, $2 the question's words, $3 how many, $4 the words' weights.  All ways run in
+# turn for each question, so that a slow moment of the machine hits all of them.
 
 # shellcheck disable=SC2016 # PostgreSQL's own dollars
 set -euo pipefail
@@ -23,14 +23,12 @@ formats=(f32 f16 bf16 i8 b1)
 # k_sim, projection and repetitions of encodings
 encodings=('3, 4, 16' '4, 8, 8' '4, 8, 15' '5, 8, 15' '4, 8, 31' '4, 8, 62' '5, 8, 62')
 pools=(2 3 4)
-columns=(plain weighted)
 short=
 if [[ $1 == --short ]]; then
 	short=yes
 	formats=(f32 f16 i8 b1)
 	encodings=('4, 8, 31')
 	pools=(2)
-	columns=(plain)
 	shift
 fi
 data=$1
@@ -44,9 +42,9 @@ export PGDATABASE=$database PGOPTIONS='-c client_min_messages=warning -c jit=off
 
 collection_load "$data"
 sql -f "$bench/processor_ms.sql"
-dim=$(sql -c 'SELECT multivec_dim(plain) FROM queries LIMIT 1')
+dim=$(sql -c 'SELECT multivec_dim(tokens) FROM queries LIMIT 1')
 sql <<-'SQL'
-	CREATE TABLE ways (way integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, label text, tokens text DEFAULT 'plain', bytes double precision, statement text);
+	CREATE TABLE ways (way integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, label text, bytes double precision, statement text);
 	INSERT INTO ways (label, bytes, statement) VALUES
 		('full text: BM25 in SQL', pg_total_relation_size('postings') / (SELECT count(*) FROM docs),
 		 $$ SELECT doc FROM unnest(string_to_array($2, ' ')) word JOIN postings USING (word) GROUP BY doc ORDER BY sum(weight) DESC, doc LIMIT $3 $$);
@@ -63,15 +61,15 @@ SQL
 		FROM (VALUES ('ts_rank', ', 1'), ('ts_rank_cd', '')) r(rank, options);
 SQL
 
-# LABEL TYPE DOCUMENT QUERY [COLUMN]: a way by the greatest products: what is stored of emb
-# and of which type, what it is compared with, and which column of queries is $1.
+# LABEL TYPE DOCUMENT QUERY [WEIGHTS]: a way by maxsim(): what is stored of emb and of which
+# type, what it is compared with, and by which weights.
 way()
 {
 	local table=way_$((++ways))
 
 	sql -c "CREATE TABLE $table (id integer PRIMARY KEY, emb $2)" -c "INSERT INTO $table SELECT id, $3 FROM docs ORDER BY id" -c "ANALYZE $table" \
-		-c "INSERT INTO ways (label, tokens, bytes, statement) SELECT '$1', '${5:-plain}', avg(pg_column_size(emb)),
-			'SELECT id FROM $table ORDER BY maxsim($4, emb) DESC NULLS LAST, id LIMIT \$3' FROM $table"
+		-c "INSERT INTO ways (label, bytes, statement) SELECT '$1', avg(pg_column_size(emb)),
+			'SELECT id FROM $table ORDER BY maxsim($4, emb${5:+, $5}) DESC NULLS LAST, id LIMIT \$3' FROM $table"
 }
 
 ways=0
@@ -87,9 +85,8 @@ for pool in "${pools[@]}"; do
 done
 for format in "${formats[@]}"; do
 	if [[ $format == f32 ]]; then
-		for column in "${columns[@]}"; do
-			way "exact MaxSim, $column" "multivec($dim, f32)" emb '$1' "$column"
-		done
+		way 'exact MaxSim, plain' "multivec($dim, f32)" emb '$1'
+		[[ -n $short ]] || way 'exact MaxSim, weighted' "multivec($dim, f32)" emb '$1' '$4'
 	elif sql -c "SELECT NULL::multivec($dim, $format)" >/dev/null 2>&1; then
 		way "MaxSim $format" "multivec($dim, $format)" emb '$1'
 	fi
@@ -111,14 +108,14 @@ sql <<-'SQL' >/dev/null
 		finished double precision;
 	BEGIN
 		FOR question IN SELECT * FROM queries JOIN questions ON query = id ORDER BY id LOOP
-			FOR one IN SELECT ways.*, CASE tokens WHEN 'plain' THEN question.plain ELSE question.weighted END AS asked FROM ways ORDER BY way LOOP
+			FOR one IN SELECT * FROM ways ORDER BY way LOOP
 				started := processor_ms();
-				EXECUTE format('SELECT ARRAY(%s)', one.statement) INTO docs USING one.asked, question.words, 1000;
+				EXECUTE format('SELECT ARRAY(%s)', one.statement) INTO docs USING question.tokens, question.words, 1000, question.weights;
 				answered := processor_ms();
 				reranked := NULL;
 				IF one.label NOT LIKE 'exact%' THEN
 					EXECUTE format('SELECT ARRAY(SELECT doc_id FROM maxsim_rerank($1, ARRAY(%s), ''docs(id, emb)'', 10))', one.statement)
-						INTO reranked USING one.asked, question.words, 100;
+						INTO reranked USING question.tokens, question.words, 100, question.weights;
 				END IF;
 				finished := processor_ms();
 				INSERT INTO answers VALUES (one.way, question.id, docs, answered - started,
@@ -149,9 +146,8 @@ sql -F $'\t' -P null=- <<-'SQL'
 	SELECT label, round(avg(coalesce(j.dcg, 0) / ideal(r.query))::numeric, 4),
 		CASE WHEN min(reranked_ms) IS NOT NULL THEN round(avg(coalesce(a.dcg, 0) / ideal(r.query))::numeric, 4) END,
 		round(avg(coalesce(j.in100, 0)::double precision / n)::numeric, 4), round(avg(coalesce(j.in1000, 0)::double precision / n)::numeric, 4),
-		CASE WHEN tokens = 'plain' THEN round(min(f.in100)::numeric, 4) END, CASE WHEN tokens = 'plain' THEN round(min(f.in1000)::numeric, 4) END,
-		round(min(bytes)), round(min(ms)::numeric, 2), round(min(reranked_ms)::numeric, 2)
+		round(min(f.in100)::numeric, 4), round(min(f.in1000)::numeric, 4), round(min(bytes)), round(min(ms)::numeric, 2), round(min(reranked_ms)::numeric, 2)
 	FROM ways JOIN timed USING (way) JOIN found f USING (way) CROSS JOIN relevant r
 		LEFT JOIN judged j USING (way, query) LEFT JOIN again a USING (way, query)
-	GROUP BY way, label, tokens ORDER BY way;
+	GROUP BY way, label ORDER BY way;
 SQL

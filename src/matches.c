@@ -1,7 +1,7 @@
 /*
  * matches.c
- *		Why a document has its score.  maxsim_matches(query, document): which document
- *		token each query token found, the terms that maxsim() adds up;
+ *		Why a document has its score.  maxsim_matches(query, document[, weights]): which
+ *		document token each query token found, the terms that maxsim() adds up;
  *		maxsim_similarities(query, document): every token with every one.
  */
 #include "postgres.h"
@@ -13,13 +13,13 @@
 
 /* The query's elements as a document of that format is scored with them. */
 static const float *
-round_query(const Tokens *query, MaxsimFormat format)
+round_query(const MaxsimQuery *query, MaxsimFormat format)
 {
 	uint64 n = (uint64) query->ntokens * query->dim;
 	void *stored = palloc_extended(n * maxsim_element_size(format), MCXT_ALLOC_HUGE);
 	float *rounded = palloc_extended(n * sizeof(float), MCXT_ALLOC_HUGE);
 
-	(void) multivec_store(format, tokens_to_float(query), n, stored, NULL);
+	(void) multivec_store(format, query->tokens, n, stored, NULL);
 	multivec_load(format, stored, n, rounded);
 	return rounded;
 }
@@ -49,34 +49,34 @@ put_row(ReturnSetInfo *rsinfo, uint32 query_token, uint32 doc_token, double simi
 
 /* The rows of maxsim_similarities, or of maxsim_matches: for each query token the best. */
 static Datum
-compare(FunctionCallInfo fcinfo, const Tokens *query, const Tokens *document, bool best_only)
+compare(FunctionCallInfo fcinfo, const Tokens *tokens, const Tokens *document, bool best_only)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ArrayType *weights = PG_NARGS() > 2 ? PG_GETARG_ARRAYTYPE_P(2) : NULL;
+	uint32 *numbers = palloc_extended(Max(tokens->ntokens, 1) * sizeof(uint32), MCXT_ALLOC_HUGE);
+	MaxsimQuery query = query_of(tokens, weights, numbers);
 	const float *from;
 	const float *to;
 
-	if (query->ntokens == 0)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("query has no tokens"),
-						errhint("A query needs at least one token vector.")));
 	if (document->ntokens == 0)
 		return (Datum) 0;
-	tokens_check_dims(query->dim, document->dim);
-	from = round_query(query, document->format);
+	tokens_check_dims(query.dim, document->dim);
+	from = round_query(&query, document->format);
 	to = tokens_to_float(document);
-	for (uint32 i = 0; i < query->ntokens; i++)
+	for (uint32 i = 0; i < query.ntokens; i++)
 	{
-		const float *token = from + (uint64) i * query->dim;
+		const float *token = from + (uint64) i * query.dim;
 		double best = -INFINITY;
 		uint32 found = 0;
 
 		for (uint32 j = 0; j < document->ntokens; j++)
 		{
-			double similarity = dot(token, to + (uint64) j * query->dim, query->dim);
+			double similarity = dot(token, to + (uint64) j * query.dim, query.dim);
 
 			if (j % 1024 == 0)
 				CHECK_FOR_INTERRUPTS();
 			if (!best_only)
-				put_row(rsinfo, i, j, similarity);
+				put_row(rsinfo, numbers[i], j, similarity);
 			/* of equals the first */
 			else if (similarity > best)
 			{
@@ -85,7 +85,7 @@ compare(FunctionCallInfo fcinfo, const Tokens *query, const Tokens *document, bo
 			}
 		}
 		if (best_only)
-			put_row(rsinfo, i, found, best);
+			put_row(rsinfo, numbers[i], found, query.weights != NULL ? best * query.weights[i] : best);
 	}
 	return (Datum) 0;
 }
@@ -114,7 +114,7 @@ compare_real_array(FunctionCallInfo fcinfo, bool best_only)
 	return compare(fcinfo, &query, &document, best_only);
 }
 
-/* maxsim_matches(query multivec, document multivec) */
+/* maxsim_matches(query multivec, document multivec[, weights double precision[]]) */
 PG_FUNCTION_INFO_V1(maxsim_matches_multivec);
 Datum
 maxsim_matches_multivec(PG_FUNCTION_ARGS)
@@ -122,7 +122,7 @@ maxsim_matches_multivec(PG_FUNCTION_ARGS)
 	return compare_multivec(fcinfo, true);
 }
 
-/* maxsim_matches(query multivec, document real[]) */
+/* maxsim_matches(query multivec, document real[][, weights double precision[]]) */
 PG_FUNCTION_INFO_V1(maxsim_matches_real_array);
 Datum
 maxsim_matches_real_array(PG_FUNCTION_ARGS)

@@ -58,9 +58,9 @@ sql <<-'SQL'
 	-- every ranking by maxsim_rerank: of all documents, and of the candidates
 	CREATE TABLE rankings AS
 		SELECT q.id AS query, kind, docs, doc_id AS doc, score, rank
-		FROM queries q, LATERAL (VALUES ('plain', q.plain), ('weighted', q.weighted)) k(kind, q), unnest(ARRAY['all', 'candidates']) docs,
-			LATERAL maxsim_rerank(k.q, CASE docs WHEN 'all' THEN ARRAY(SELECT id FROM docs) ELSE ARRAY(SELECT doc FROM candidates WHERE query = q.id) END,
-								  'docs(id, emb)') WITH ORDINALITY r(doc_id, score, rank);
+		FROM queries q, LATERAL (VALUES ('plain', NULL), ('weighted', q.weights)) k(kind, weights), unnest(ARRAY['all', 'candidates']) docs,
+			LATERAL maxsim_rerank(q.tokens, CASE docs WHEN 'all' THEN ARRAY(SELECT id FROM docs) ELSE ARRAY(SELECT doc FROM candidates WHERE query = q.id) END,
+								  'docs(id, emb)', weights => k.weights) WITH ORDINALITY r(doc_id, score, rank);
 
 	-- nDCG@10, gains as given
 	CREATE FUNCTION ndcg(kind text, docs text) RETURNS double precision STABLE LANGUAGE sql AS $$
@@ -101,7 +101,7 @@ sql <<-'SQL'
 	INSERT INTO short SELECT id, ARRAY[maxsim_fde_document(emb)], multivec_normalize(multivec_pool(emb, 2)) FROM docs;
 	CREATE TABLE ranked AS
 		SELECT q.id AS query, k.kind, r.doc, r.rank FROM queries q
-			CROSS JOIN LATERAL (VALUES ('encoded', ARRAY[maxsim_fde_query(q.plain)]::multivec), ('pooled', q.plain)) k(kind, query)
+			CROSS JOIN LATERAL (VALUES ('encoded', ARRAY[maxsim_fde_query(q.tokens)]::multivec), ('pooled', q.tokens)) k(kind, query)
 			CROSS JOIN LATERAL maxsim_rerank(k.query, ARRAY(SELECT id FROM docs), format('short(id, %s)', k.kind)) WITH ORDINALITY r(doc, score, rank);
 	ANALYZE ranked;
 	CREATE TABLE found AS
