@@ -9,8 +9,9 @@
 #	peers      maxsim-cpu and numpy (bench/peers.py); needs Python and a download
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
 #	           pgvector, in a Debian of its own, which needs root and a download
+#	python     examples/python/load.py (bench/python.sh); needs psycopg and numpy
 #
-# Without parts: engine, sql and encode; with --peers all five.  At the end it draws
+# Without parts: engine, sql and encode; with --peers also peers and pgvector.  At the end it draws
 # bench/results/chart.svg of what is there.  A result replaces the old one only
 # if its part runs to the end.
 
@@ -25,6 +26,8 @@ TMPDIR=${TMPDIR:-/var/tmp} # gigabytes, and /tmp may be in memory or without dev
 . "$ROOT/bench/encode.sh"
 # shellcheck source=bench/pgvector.sh
 . "$ROOT/bench/pgvector.sh"
+# shellcheck source=bench/python.sh
+. "$ROOT/bench/python.sh"
 
 engine_run()
 {
@@ -62,8 +65,8 @@ parts=()
 for argument; do
 	case $argument in
 		--peers) parts=(engine sql encode peers pgvector) ;;
-		engine | sql | encode | peers | pgvector) parts+=("$argument") ;;
-		*) die "no part \"$argument\": engine, sql, encode, peers, pgvector" ;;
+		engine | sql | encode | peers | pgvector | python) parts+=("$argument") ;;
+		*) die "no part \"$argument\": engine, sql, encode, peers, pgvector, python" ;;
 	esac
 done
 [[ ${#parts[@]} -gt 0 ]] || parts=(engine sql encode)
@@ -72,7 +75,7 @@ work_make
 server_ready=
 for name in "${parts[@]}"; do
 	case $name in
-		sql | encode)
+		sql | encode | python)
 			server_prepare
 			part "$name" "${name}_run"
 			;;
