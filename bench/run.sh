@@ -8,6 +8,7 @@
 #	peers      maxsim-cpu and numpy (bench/peers.py); needs Python and a download
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
 #	           pgvector, in a Debian of its own, which needs root and a download
+#	casts      pgvector's arrays taken for multivecs, likewise
 #
 # Without parts: engine and sql; with --peers all four.  At the end it draws
 # bench/results/chart.svg of what is there.  A result replaces the old one only
@@ -59,8 +60,8 @@ parts=()
 for argument; do
 	case $argument in
 		--peers) parts=(engine sql peers pgvector) ;;
-		engine | sql | peers | pgvector) parts+=("$argument") ;;
-		*) die "no part \"$argument\": engine, sql, peers, pgvector" ;;
+		engine | sql | peers | pgvector | casts) parts+=("$argument") ;;
+		*) die "no part \"$argument\": engine, sql, peers, pgvector, casts" ;;
 	esac
 done
 [[ ${#parts[@]} -gt 0 ]] || parts=(engine sql)
@@ -73,12 +74,12 @@ for name in "${parts[@]}"; do
 			server_prepare
 			part sql sql_run
 			;;
-		pgvector)
+		pgvector | casts)
 			if [[ -z $server_ready ]] && ! pgvector_here; then
-				part pgvector pgvector_in_root
+				part "$name" pgvector_in_root "$name"
 			else
 				server_prepare
-				part pgvector pgvector_run
+				part "$name" "${name}_run"
 			fi
 			;;
 		*)
