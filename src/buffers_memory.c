@@ -109,7 +109,7 @@ buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 
 	buffers->use_scorer = take_slot(buffers);
 	buffers->incarnation = gpu_incarnation();
-	if (cache_enabled())
+	if (cache_has_any())
 	{
 		cache_read_begin();
 		buffers->reading = true;

@@ -59,6 +59,15 @@ cache_has(uint32 tier)
 	return cache_shared != NULL && cache_shared->tiers[tier].nsegments > 0;
 }
 
+bool
+cache_has_any(void)
+{
+	for (uint32 tier = 0; tier < CACHE_TIERS; tier++)
+		if (cache_has(tier))
+			return true;
+	return false;
+}
+
 CacheKey
 cache_key(const struct varatt_external *pointer, DocumentType type)
 {

@@ -77,7 +77,7 @@ extern int maxsim_cache_documents;
 
 /*
  * cache_enabled	Whether there is a directory at all.
- * cache_has		Whether that tier has an arena now.
+ * cache_has		Whether that tier has an arena now; cache_has_any: whether one has.
  *
  * cache_key		The key of a value of the current database.
  *
@@ -104,6 +104,7 @@ extern int maxsim_cache_documents;
  */
 extern bool cache_enabled(void);
 extern bool cache_has(uint32 tier);
+extern bool cache_has_any(void);
 extern CacheKey cache_key(const struct varatt_external *pointer, DocumentType type);
 extern void cache_read_begin(void);
 extern void cache_read_renew(void);

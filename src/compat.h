@@ -86,6 +86,29 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 #include "commands/explain_state.h"
 #endif
 
+/* 16 calls a relation's files its locator */
+#if PG_VERSION_NUM >= 160000
+#define maxsim_locator(relation) ((relation)->rd_locator)
+#else
+#define maxsim_locator(relation) ((relation)->rd_node)
+#endif
+
+/*
+ * maxsim_toast_snapshot		What TOAST relations are read with, in *storage if it must be
+ *							somewhere.
+ * maxsim_snapshots_expire	Whether rows that a snapshot sees may be gone.
+ */
+#if PG_VERSION_NUM >= 180000
+#define maxsim_toast_snapshot(storage) ((void) (storage), get_toast_snapshot())
+#else
+#define maxsim_toast_snapshot(storage) (init_toast_snapshot(storage), (storage))
+#endif
+#if PG_VERSION_NUM >= 170000
+#define maxsim_snapshots_expire() false
+#else
+#define maxsim_snapshots_expire() (old_snapshot_threshold >= 0)
+#endif
+
 /* what 17 renamed */
 #if PG_VERSION_NUM >= 170000
 #define maxsim_next_oid() (*(volatile Oid *) &TransamVariables->nextOid)

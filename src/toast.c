@@ -5,7 +5,8 @@
  * PostgreSQL's own way is detoast_attr(): a palloc, the fetch, and for us a copy
  * into the batch buffer.  The table access method's callback below it copies each
  * chunk to VARDATA(result) + offset and never looks at the result's header, so the
- * batch buffer itself can be the result.
+ * batch buffer itself can be the result.  Where the relation is a heap we mostly do
+ * without the callback, too: toast_heap.c.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -32,21 +33,34 @@ void
 toast_fetch(ToastReader *reader, const struct varatt_external *pointer,
 			uint32 offset, uint32 length, char *out)
 {
+	uint32 done = 0;
+
 	if (length == 0)
 		return;
 	if (reader->relation != NULL && RelationGetRelid(reader->relation) != pointer->va_toastrelid)
 		toast_close(reader);
 	if (reader->relation == NULL)
+	{
 		reader->relation = table_open(pointer->va_toastrelid, AccessShareLock);
-	table_relation_fetch_toast_slice(reader->relation, pointer->va_valueid,
-									 VARATT_EXTERNAL_GET_EXTSIZE(*pointer), offset, length,
-									 (struct varlena *) (out - VARHDRSZ));
+		reader->is_heap = toast_heap_open(reader);
+	}
+	if (reader->is_heap)
+		done = toast_heap_fetch(reader, pointer, offset, length, out);
+	/* what remains, with an error where it is not there */
+	if (done < length)
+		table_relation_fetch_toast_slice(reader->relation, pointer->va_valueid,
+										 VARATT_EXTERNAL_GET_EXTSIZE(*pointer), offset + done, length - done,
+										 (struct varlena *) (out + done - VARHDRSZ));
 }
 
 void
 toast_close(ToastReader *reader)
 {
 	if (reader->relation != NULL)
+	{
+		if (reader->is_heap)
+			toast_heap_close(reader);
 		table_close(reader->relation, AccessShareLock);
+	}
 	reader->relation = NULL;
 }

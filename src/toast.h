@@ -5,12 +5,22 @@
 #ifndef MAXSIM_TOAST_H
 #define MAXSIM_TOAST_H
 
+#include "access/heapam.h"
+#include "storage/buf.h"
 #include "utils/relcache.h"
 
 /* Keeps the TOAST relation open from one value to the next. */
 typedef struct ToastReader
 {
-	Relation relation; /* NULL: none open */
+	Relation relation;    /* NULL: none open */
+	bool is_heap;         /* its pages can be read here, below */
+	Relation index;       /* of a heap's chunks */
+	BlockNumber nblocks;  /* of the relation, or fewer */
+	ItemPointerData next; /* behind the last chunk that was read; invalid: nowhere */
+	BlockNumber block;    /* of the last page read */
+	Buffer buffer;        /* that it was in */
+	bool side_by_side;    /* it was where it was expected after the one before */
+	bool in_order;        /* the last value began not far behind */
 } ToastReader;
 
 /*
@@ -27,5 +37,16 @@ extern bool toast_is_external(const struct varlena *value, struct varatt_externa
 extern void toast_fetch(ToastReader *reader, const struct varatt_external *pointer,
 						uint32 offset, uint32 length, char *out);
 extern void toast_close(ToastReader *reader);
+
+/*
+ * In toast_heap.c: toast_fetch by reading the pages of a relation that is a heap.  Returns
+ * how many of the bytes it brought, from the first on.
+ *
+ * toast_heap_open	Whether that can be done, now that the relation is open.
+ */
+extern bool toast_heap_open(ToastReader *reader);
+extern void toast_heap_close(ToastReader *reader);
+extern uint32 toast_heap_fetch(ToastReader *reader, const struct varatt_external *pointer,
+							   uint32 offset, uint32 length, char *out);
 
 #endif /* MAXSIM_TOAST_H */

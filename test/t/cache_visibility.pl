@@ -16,18 +16,16 @@ $node->safe_psql('postgres', q{
 	-- other documents, of 4 times the cache
 	CREATE TABLE flood AS SELECT i AS id, random_tokens(32, 64)::multivec AS d FROM generate_series(1, 2000) i;
 	ALTER TABLE flood ADD PRIMARY KEY (id);
-	CREATE FUNCTION toast_index(name text) RETURNS oid LANGUAGE sql STABLE AS
-		'SELECT indexrelid FROM pg_class c JOIN pg_index ON indrelid = reltoastrelid WHERE c.oid = $1::regclass';
-	-- ids whose scores are not those of maxsim(), and how many documents a rerank fetched
+	-- ids whose scores are not those of maxsim(), and how many chunks of documents a rerank fetched
 	CREATE FUNCTION verify(name text, ids bigint[]) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE
-		before bigint := pg_stat_get_xact_numscans(toast_index(name));
+		before bigint := chunks_read(name);
 		fetched bigint;
 		n bigint;
 		wrong text;
 	BEGIN
 		SELECT count(score) INTO n FROM maxsim_rerank((SELECT q FROM query), ids, name || '(id, d)');
-		fetched := pg_stat_get_xact_numscans(toast_index(name)) - before;
+		fetched := chunks_read(name) - before;
 		EXECUTE format('SELECT string_agg(doc_id::text, '' '') FROM maxsim_rerank((SELECT q FROM query), $1, ''%1$s(id, d)'') LEFT JOIN %1$s ON id = doc_id
 			CROSS JOIN query WHERE score IS DISTINCT FROM maxsim(q, d)', name) INTO wrong USING ids;
 		RETURN coalesce('WRONG ' || wrong, format('%s right, %s fetched', n, fetched));
