@@ -9,8 +9,9 @@
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
 #	           pgvector, in a Debian of its own, which needs root and a download
 #	casts      pgvector's arrays taken for multivecs, likewise
+#	python     examples/python/load.py (bench/python.sh); needs psycopg and numpy
 #
-# Without parts: engine and sql; with --peers all four.  At the end it draws
+# Without parts: engine and sql; with --peers also peers and pgvector.  At the end it draws
 # bench/results/chart.svg of what is there.  A result replaces the old one only
 # if its part runs to the end.
 
@@ -23,6 +24,8 @@ TMPDIR=${TMPDIR:-/var/tmp} # gigabytes, and /tmp may be in memory or without dev
 . "$ROOT/bench/sql.sh"
 # shellcheck source=bench/pgvector.sh
 . "$ROOT/bench/pgvector.sh"
+# shellcheck source=bench/python.sh
+. "$ROOT/bench/python.sh"
 
 engine_run()
 {
@@ -60,8 +63,8 @@ parts=()
 for argument; do
 	case $argument in
 		--peers) parts=(engine sql peers pgvector) ;;
-		engine | sql | peers | pgvector | casts) parts+=("$argument") ;;
-		*) die "no part \"$argument\": engine, sql, peers, pgvector, casts" ;;
+		engine | sql | peers | pgvector | casts | python) parts+=("$argument") ;;
+		*) die "no part \"$argument\": engine, sql, peers, pgvector, casts, python" ;;
 	esac
 done
 [[ ${#parts[@]} -gt 0 ]] || parts=(engine sql)
@@ -70,9 +73,9 @@ work_make
 server_ready=
 for name in "${parts[@]}"; do
 	case $name in
-		sql)
+		sql | python)
 			server_prepare
-			part sql sql_run
+			part "$name" "${name}_run"
 			;;
 		pgvector | casts)
 			if [[ -z $server_ready ]] && ! pgvector_here; then

@@ -5,6 +5,7 @@
  * A thread for each backend keeps the way from a packet to a kernel short, and
  * makes a backend that hangs up simply the end of its thread.
  */
+#include <float.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,32 @@ space_size(const ScorerMapping *mapping, const ScorerDevice *device, int number)
 	return number == SCORER_IN_MAPPING ? mapping->size : device->arena_size(number);
 }
 
+/* Whether a query lies in the mapping, and has weights that engines take. */
+static bool
+check_query(const ScorerMapping *mapping, const ScorerSlot *slot)
+{
+	uint64_t ntokens = slot->query_ntokens;
+	uint64_t dim = slot->query_dim;
+	const float *weights;
+
+	if (dim == 0 || dim > 65535 || slot->query_offset % sizeof(float) != 0 ||
+		!within(slot->query_offset, ntokens * dim * sizeof(float), mapping->size))
+		return false;
+	if (slot->weights_offset == SCORER_NO_WEIGHTS)
+		return true;
+	if (slot->weights_offset % sizeof(float) != 0 ||
+		!within(slot->weights_offset, ntokens * sizeof(float), mapping->size))
+		return false;
+	weights = scorer_query(mapping, slot).weights;
+	for (uint64_t i = 0; i < ntokens; i++)
+	{
+		/* NaN is no number of these, either */
+		if (!(weights[i] >= 0 && weights[i] <= FLT_MAX))
+			return false;
+	}
+	return true;
+}
+
 /* A backend is trusted with data, but a wrong size must not end the scorer. */
 static bool
 check_request(const ScorerMapping *mapping, const ScorerDevice *device, ScorerSlot *slot)
@@ -89,8 +116,7 @@ check_request(const ScorerMapping *mapping, const ScorerDevice *device, ScorerSl
 
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 		n += slot->ndocuments[format];
-	if (n > SCORER_MAX_DOCUMENTS || dim == 0 || dim > 65535 || slot->query_offset % sizeof(float) != 0 ||
-		!within(slot->query_offset, slot->query_ntokens * dim * sizeof(float), mapping->size))
+	if (n > SCORER_MAX_DOCUMENTS || !check_query(mapping, slot))
 		return false;
 
 	n = 0;
@@ -143,7 +169,7 @@ handle(const Connection *connection, const ScorerSubmit *submit)
 	if (check_request(connection->mapping, connection->device, slot))
 		status = connection->device->score(connection->mapping, slot);
 	else
-		snprintf(slot->message, sizeof(slot->message), "scorer received a request outside its mapping");
+		snprintf(slot->message, sizeof(slot->message), "scorer received a request outside its mapping, or with wrong weights");
 	slot->status = status;
 	memcpy(reason, slot->message, sizeof(reason)); /* the slot is another's soon */
 

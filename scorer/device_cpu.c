@@ -73,8 +73,7 @@ static MaxsimStatus
 score_format(ScorerMapping *mapping, ScorerSlot *slot, MaxsimFormat format, uint32_t first, uint32_t n)
 {
 	const MaxsimEngine *engine = maxsim_cpu_engine();
-	MaxsimQuery query = {(const float *) ((char *) mapping + slot->query_offset), NULL,
-						 slot->query_ntokens, slot->query_dim};
+	MaxsimQuery query = scorer_query(mapping, slot);
 	size_t size = query.ntokens > 0 ? engine->prepared_size(&query, format) : 1;
 	void *memory = size == 0 ? NULL : malloc(size);
 	MaxsimDocument *documents = malloc(n * sizeof(MaxsimDocument));

@@ -277,8 +277,7 @@ static MaxsimCudaStatus
 submit(ScorerMapping *mapping, ScorerSlot *slot, const Device *device, Lane *lane, int other,
 	   MaxsimFormat format, uint32_t first, uint32_t n)
 {
-	MaxsimQuery query = {(const float *) ((char *) mapping + slot->query_offset), NULL,
-						 slot->query_ntokens, slot->query_dim};
+	MaxsimQuery query = scorer_query(mapping, slot);
 	uint64_t row = slot->query_dim * maxsim_element_size(format);
 	const ScorerDocument *documents = scorer_documents(slot);
 	MaxsimCudaStatus status = MAXSIM_CUDA_OK;

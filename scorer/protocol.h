@@ -22,7 +22,7 @@
 #include "../src/engine.h"
 
 #define SCORER_MAGIC 0x534d584du /* "MXMS" */
-#define SCORER_PROTOCOL_VERSION 2
+#define SCORER_PROTOCOL_VERSION 3
 
 /* in the data directory, where base backups leave it out without a word */
 #define SCORER_SOCKET "pg_stat_tmp/flash_maxsim.sock"
@@ -78,6 +78,7 @@ typedef struct ScorerDocument
 } ScorerDocument;
 
 #define SCORER_IN_MAPPING (-1)
+#define SCORER_NO_WEIGHTS 0 /* where the mapping's own header is */
 #define SCORER_NO_COPY UINT64_MAX
 #define SCORER_COPY_ALIGNMENT 16
 
@@ -94,6 +95,7 @@ typedef struct ScorerSlot
 	uint32_t query_ntokens; /* 0: only copy */
 	uint32_t query_dim;
 	uint64_t query_offset;                /* of float [ntokens][dim] in the mapping */
+	uint64_t weights_offset;              /* of float [ntokens], finite and not negative; SCORER_NO_WEIGHTS: all 1 */
 	uint32_t ndocuments[MAXSIM_NFORMATS]; /* those of format 0 first in documents */
 
 	/* the answer, written by the scorer before OWNED */
@@ -139,6 +141,18 @@ static inline float *
 scorer_scores(ScorerSlot *slot)
 {
 	return (float *) ((char *) slot + SCORER_SCORES_OFFSET);
+}
+
+/* The request's query, once its offsets have been checked. */
+static inline MaxsimQuery
+scorer_query(const ScorerMapping *mapping, const ScorerSlot *slot)
+{
+	const char *base = (const char *) mapping;
+	MaxsimQuery query = {(const float *) (base + slot->query_offset), NULL, slot->query_ntokens, slot->query_dim};
+
+	if (slot->weights_offset != SCORER_NO_WEIGHTS)
+		query.weights = (const float *) (base + slot->weights_offset);
+	return query;
 }
 
 /* Bytes of a document, as they are copied. */

@@ -88,7 +88,8 @@ tools_need()
 
 	[[ ${TOOLS:-} != no ]] && have_apt || return 0
 	apt_update
-	for package in clang qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross python3-psycopg python3-numpy; do
+	for package in clang qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+		python3-psycopg python3-psycopg2 python3-numpy python3-sqlalchemy python3-django; do
 		if [[ $(apt-cache policy "$package") == *"Candidate: "[0-9]* ]]; then
 			found+=("$package")
 		fi
@@ -101,6 +102,7 @@ have_apt && { need prove perl; perl -MIPC::Run -e 1 2>/dev/null || apt_install l
 if [[ ${1:-} == --prepare ]]; then
 	postgres_find
 	compiler_need
+	tools_need
 	exit
 fi
 [[ ${1:-} == --server ]] || tools_need

@@ -182,43 +182,79 @@ CREATE FUNCTION maxsim(query multivec, document real[]) RETURNS real
 	AS 'MODULE_PATHNAME', 'maxsim_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
 COMMENT ON FUNCTION maxsim(multivec, real[]) IS 'maxsim for a document that is an array [tokens][dimension]';
 
+-- Weights are double precision[]: every array of numbers converts to that by itself, while
+-- double precision[], which drivers send for a list of numbers, does not to real[].
+CREATE FUNCTION maxsim(query multivec, document multivec, weights double precision[]) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim(multivec, multivec, double precision[]) IS 'maxsim with a weight for each query token, by which its largest dot product is multiplied; 0 masks a token; an error for another number of weights, one that is NULL, NaN, infinite or negative, and where all are 0';
+CREATE FUNCTION maxsim(query multivec, document real[], weights double precision[]) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim(multivec, real[], double precision[]) IS 'maxsim with weights for a document that is an array [tokens][dimension]';
+
+CREATE FUNCTION maxsim_mean(query multivec, document multivec) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_mean_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim_mean(multivec, multivec) IS 'maxsim(query, document) divided by the number of query tokens: for unit vectors between -1 and 1';
+CREATE FUNCTION maxsim_mean(query multivec, document real[]) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_mean_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim_mean(multivec, real[]) IS 'maxsim_mean for a document that is an array [tokens][dimension]';
+CREATE FUNCTION maxsim_mean(query multivec, document multivec, weights double precision[]) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_mean_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim_mean(multivec, multivec, double precision[]) IS 'maxsim(query, document, weights) divided by the sum of the weights';
+CREATE FUNCTION maxsim_mean(query multivec, document real[], weights double precision[]) RETURNS real
+	AS 'MODULE_PATHNAME', 'maxsim_mean_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim_mean(multivec, real[], double precision[]) IS 'maxsim_mean with weights for a document that is an array [tokens][dimension]';
+
+-- Each argument once, so that the planner puts these calls in their place, whatever the arguments.
+CREATE FUNCTION maxsim_cosine(query multivec, document multivec) RETURNS real
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE COST 10000
+	RETURN maxsim(multivec_normalize(query), multivec_normalize(document));
+COMMENT ON FUNCTION maxsim_cosine(multivec, multivec) IS 'maxsim of cosines: both normalized as multivec_normalize does, the document whenever it is scored, which is slower than maxsim with documents that were normalized when stored';
+CREATE FUNCTION maxsim_cosine(query multivec, document multivec, weights double precision[]) RETURNS real
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE COST 10000
+	RETURN maxsim(multivec_normalize(query), multivec_normalize(document), weights);
+COMMENT ON FUNCTION maxsim_cosine(multivec, multivec, double precision[]) IS 'maxsim_cosine with a weight for each query token';
+
 CREATE FUNCTION maxsim_rerank(query multivec, doc_ids bigint[], source text DEFAULT NULL, top_k integer DEFAULT NULL,
-							  OUT doc_id bigint, OUT score real) RETURNS SETOF record
+							  weights double precision[] DEFAULT NULL, OUT doc_id bigint, OUT score real) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'maxsim_rerank_multivec' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
-COMMENT ON FUNCTION maxsim_rerank(multivec, bigint[], text, integer) IS 'documents of source with these ids, best first: score descending, then id; NULL scores (NULL or no tokens) last; invisible or absent ids are not returned; source is table(id_column, document_column), by default flash_maxsim.source';
+COMMENT ON FUNCTION maxsim_rerank(multivec, bigint[], text, integer, double precision[]) IS 'documents of source with these ids, best first: score descending, then id; NULL scores (NULL or no tokens) last; invisible or absent ids are not returned; source is table(id_column, document_column), by default flash_maxsim.source; weights as maxsim has them, by default all 1';
 
 CREATE FUNCTION maxsim_rerank(query real[], doc_ids bigint[], source text DEFAULT NULL, top_k integer DEFAULT NULL,
-							  OUT doc_id bigint, OUT score real) RETURNS SETOF record
+							  weights double precision[] DEFAULT NULL, OUT doc_id bigint, OUT score real) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'maxsim_rerank_real_array' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
-COMMENT ON FUNCTION maxsim_rerank(real[], bigint[], text, integer) IS 'maxsim_rerank for a query that is an array [tokens][dimension]';
+COMMENT ON FUNCTION maxsim_rerank(real[], bigint[], text, integer, double precision[]) IS 'maxsim_rerank for a query that is an array [tokens][dimension]';
 
-CREATE FUNCTION maxsim_scores(query multivec, doc_ids bigint[], source text DEFAULT NULL) RETURNS real[]
+CREATE FUNCTION maxsim_scores(query multivec, doc_ids bigint[], source text DEFAULT NULL,
+							  weights double precision[] DEFAULT NULL) RETURNS real[]
 	AS 'MODULE_PATHNAME', 'maxsim_scores_multivec' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
-COMMENT ON FUNCTION maxsim_scores(multivec, bigint[], text) IS 'scores of the documents of source with these ids, one for each id in its place; NULL for an id that is absent, invisible or has no tokens; an error if the source has an id twice';
+COMMENT ON FUNCTION maxsim_scores(multivec, bigint[], text, double precision[]) IS 'scores of the documents of source with these ids, one for each id in its place; NULL for an id that is absent, invisible or has no tokens; an error if the source has an id twice; weights as maxsim has them, by default all 1';
 
-CREATE FUNCTION maxsim_scores(query real[], doc_ids bigint[], source text DEFAULT NULL) RETURNS real[]
+CREATE FUNCTION maxsim_scores(query real[], doc_ids bigint[], source text DEFAULT NULL,
+							  weights double precision[] DEFAULT NULL) RETURNS real[]
 	AS 'MODULE_PATHNAME', 'maxsim_scores_real_array' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
-COMMENT ON FUNCTION maxsim_scores(real[], bigint[], text) IS 'maxsim_scores for a query that is an array [tokens][dimension]';
+COMMENT ON FUNCTION maxsim_scores(real[], bigint[], text, double precision[]) IS 'maxsim_scores for a query that is an array [tokens][dimension]';
 
 -- scores of documents in one tensor
 
 CREATE FUNCTION flash_maxsim_rerank_direct(q multivec, batch_tensor multivec, doc_offsets bigint[], doc_lengths bigint[],
-										   max_seqlen_d bigint) RETURNS real[]
-	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
-COMMENT ON FUNCTION flash_maxsim_rerank_direct(multivec, multivec, bigint[], bigint[], bigint) IS 'q [tokens][dim] against documents scattered in batch_tensor [total tokens][dim]: offset (from 0) and length in tokens of each; scores in the same order, -Infinity for an empty document; an error if a document is outside the tensor or longer than max_seqlen_d';
+										   max_seqlen_d bigint, weights double precision[] DEFAULT NULL) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_multivec' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank_direct(multivec, multivec, bigint[], bigint[], bigint, double precision[]) IS 'q [tokens][dim] against documents scattered in batch_tensor [total tokens][dim]: offset (from 0) and length in tokens of each; scores in the same order, -Infinity for an empty document; an error if a document is outside the tensor or longer than max_seqlen_d; weights as maxsim has them, by default all 1; NULL if another argument is';
 
 CREATE FUNCTION flash_maxsim_rerank_direct(q multivec, batch_tensor real[], doc_offsets bigint[], doc_lengths bigint[],
-										   max_seqlen_d bigint) RETURNS real[]
-	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
-COMMENT ON FUNCTION flash_maxsim_rerank_direct(multivec, real[], bigint[], bigint[], bigint) IS 'flash_maxsim_rerank_direct for a tensor that is an array [total tokens][dim]';
+										   max_seqlen_d bigint, weights double precision[] DEFAULT NULL) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_direct_real_array' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank_direct(multivec, real[], bigint[], bigint[], bigint, double precision[]) IS 'flash_maxsim_rerank_direct for a tensor that is an array [total tokens][dim]';
 
-CREATE FUNCTION flash_maxsim_rerank(q multivec, packed multivec, cu_seqlens bigint[], max_seqlen_d bigint) RETURNS real[]
-	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
-COMMENT ON FUNCTION flash_maxsim_rerank(multivec, multivec, bigint[], bigint) IS 'q [tokens][dim] against documents packed one after another in packed [total tokens][dim]: cu_seqlens holds 0 and the end of each document; scores in the same order, -Infinity for an empty document';
+CREATE FUNCTION flash_maxsim_rerank(q multivec, packed multivec, cu_seqlens bigint[], max_seqlen_d bigint,
+									weights double precision[] DEFAULT NULL) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_multivec' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank(multivec, multivec, bigint[], bigint, double precision[]) IS 'q [tokens][dim] against documents packed one after another in packed [total tokens][dim]: cu_seqlens holds 0 and the end of each document; scores in the same order, -Infinity for an empty document; weights as maxsim has them, by default all 1; NULL if another argument is';
 
-CREATE FUNCTION flash_maxsim_rerank(q multivec, packed real[], cu_seqlens bigint[], max_seqlen_d bigint) RETURNS real[]
-	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
-COMMENT ON FUNCTION flash_maxsim_rerank(multivec, real[], bigint[], bigint) IS 'flash_maxsim_rerank for a tensor that is an array [total tokens][dim]';
+CREATE FUNCTION flash_maxsim_rerank(q multivec, packed real[], cu_seqlens bigint[], max_seqlen_d bigint,
+									weights double precision[] DEFAULT NULL) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'flash_maxsim_rerank_real_array' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100000;
+COMMENT ON FUNCTION flash_maxsim_rerank(multivec, real[], bigint[], bigint, double precision[]) IS 'flash_maxsim_rerank for a tensor that is an array [total tokens][dim]';
 
 -- what computes
 
@@ -228,10 +264,18 @@ CREATE FUNCTION maxsim_matches(query multivec, document multivec, OUT query_toke
 							   OUT similarity real) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'maxsim_matches_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
 COMMENT ON FUNCTION maxsim_matches(multivec, multivec) IS 'for each query token, counted from 1, the document token with the largest dot product, of equals the first; the similarities add up to maxsim(); no rows for a document without tokens';
+CREATE FUNCTION maxsim_matches(query multivec, document multivec, weights double precision[], OUT query_token integer,
+							   OUT doc_token integer, OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, multivec, double precision[]) IS 'maxsim_matches with a weight for each query token: the dot products are multiplied by it, so that the similarities add up to maxsim(query, document, weights); a token of weight 0 has no row';
 CREATE FUNCTION maxsim_matches(query multivec, document real[], OUT query_token integer, OUT doc_token integer,
 							   OUT similarity real) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'maxsim_matches_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
 COMMENT ON FUNCTION maxsim_matches(multivec, real[]) IS 'maxsim_matches for a document that is an array [tokens][dimension]';
+CREATE FUNCTION maxsim_matches(query multivec, document real[], weights double precision[], OUT query_token integer,
+							   OUT doc_token integer, OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_matches_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
+COMMENT ON FUNCTION maxsim_matches(multivec, real[], double precision[]) IS 'maxsim_matches with weights for a document that is an array [tokens][dimension]';
 
 -- the best documents of a group
 
@@ -241,6 +285,9 @@ COMMENT ON TYPE maxsim_hit IS 'a document of maxsim_topk: its id as text, and it
 CREATE FUNCTION maxsim_topk_add(internal, query multivec, id anyelement, document multivec, k integer) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 5000;
 COMMENT ON FUNCTION maxsim_topk_add(internal, multivec, anyelement, multivec, integer) IS 'of maxsim_topk: takes a document';
+CREATE FUNCTION maxsim_topk_add(internal, query multivec, id anyelement, document multivec, k integer, weights double precision[]) RETURNS internal
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION maxsim_topk_add(internal, multivec, anyelement, multivec, integer, double precision[]) IS 'of maxsim_topk: takes a document, with weights';
 CREATE FUNCTION maxsim_topk_combine(internal, internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION maxsim_topk_combine(internal, internal) IS 'of maxsim_topk: the best of two parts of a group';
@@ -258,6 +305,11 @@ CREATE AGGREGATE maxsim_topk(query multivec, id anyelement, document multivec, k
 	SFUNC = maxsim_topk_add, STYPE = internal, FINALFUNC = maxsim_topk_final, COMBINEFUNC = maxsim_topk_combine,
 	SERIALFUNC = maxsim_topk_serial, DESERIALFUNC = maxsim_topk_deserial, PARALLEL = SAFE);
 COMMENT ON AGGREGATE maxsim_topk(multivec, anyelement, multivec, integer) IS 'the k documents with the highest maxsim(query, document), best first, ties by id; documents that are NULL or have no tokens are left out; NULL without rows';
+
+CREATE AGGREGATE maxsim_topk(query multivec, id anyelement, document multivec, k integer, weights double precision[]) (
+	SFUNC = maxsim_topk_add, STYPE = internal, FINALFUNC = maxsim_topk_final, COMBINEFUNC = maxsim_topk_combine,
+	SERIALFUNC = maxsim_topk_serial, DESERIALFUNC = maxsim_topk_deserial, PARALLEL = SAFE);
+COMMENT ON AGGREGATE maxsim_topk(multivec, anyelement, multivec, integer, double precision[]) IS 'maxsim_topk by maxsim(query, document, weights); weights of NULL are all 1';
 
 CREATE FUNCTION maxsim_engines(OUT engine text, OUT device text, OUT available boolean, OUT active boolean,
 							   OUT detail text) RETURNS SETOF record

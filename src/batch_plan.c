@@ -3,10 +3,11 @@
  *		Putting batch scans into plans: see batch_scan.h.
  *
  * It is done to the finished plan.  Where a node computes maxsim(query, document) for each
- * of its rows it computes the document instead, which is a pointer, and the query, if that
- * is not the same for all of them, and a node above it the scores of many rows at once.  The
- * rows that leave that node are those that left the other, so nothing else in the plan
- * changes: sorts, limits, joins, partitions and parallel workers are the planner's.
+ * of its rows it computes the document instead, which is a pointer, and the query or its
+ * weights, if they are not the same for all of them, and a node above it the scores of
+ * many rows at once.  The rows that leave that node are those that left the other, so
+ * nothing else in the plan changes: sorts, limits, joins, partitions and parallel workers
+ * are the planner's.
  *
  * A batch reads rows ahead.  So a node is left alone if its rows may not all be wanted,
  * under a limit without a sort for example, and a call that may not be made for each
@@ -17,21 +18,15 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "access/htup_details.h"
-#include "catalog/pg_language.h"
-#include "catalog/pg_proc.h"
-#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/clauses.h"
 #include "optimizer/planner.h"
 #include "optimizer/tlist.h"
-#include "utils/builtins.h"
-#include "utils/syscache.h"
 
+#include "batch_call.h"
 #include "batch_scan.h"
-#include "cache.h"
 
 /* fewer rows are not worth a node */
 #define MIN_ROWS 10
@@ -55,6 +50,7 @@ typedef struct Wrapping
 	List *calls;       /* FuncExprs, all different */
 	List *columns;     /* of their documents, in child_tlist */
 	List *queries;     /* columns of their queries; 0: one for all rows */
+	List *weights;     /* columns of their weights; 0: those of all rows, or none */
 	bool failed;       /* it cannot be done */
 	bool read_whole;   /* whoever asks for the first row asks for all */
 } Wrapping;
@@ -66,93 +62,6 @@ typedef enum Demand
 	ROWS_ALL,  /* all, unless the client stops */
 	ROWS_WHOLE /* all */
 } Demand;
-
-/* The C function that an SQL function stands for, if it is this extension's. */
-static bool
-is_maxsim(Oid function, DocumentType *type)
-{
-	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	Form_pg_proc form;
-	bool found = false;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	form = (Form_pg_proc) GETSTRUCT(tuple);
-	if (form->prolang == ClanguageId && strcmp(NameStr(form->proname), "maxsim") == 0)
-	{
-		bool no_library;
-		bool no_symbol;
-		Datum library = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_probin, &no_library);
-		Datum symbol = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &no_symbol);
-
-		if (!no_library && !no_symbol && strstr(TextDatumGetCString(library), "flash_maxsim") != NULL)
-		{
-			char *name = TextDatumGetCString(symbol);
-
-			found = true;
-			if (strcmp(name, "maxsim_multivec") == 0)
-				*type = DOCUMENT_MULTIVEC;
-			else if (strcmp(name, "maxsim_real_array") == 0)
-				*type = DOCUMENT_REAL_ARRAY;
-			else
-				found = false;
-		}
-	}
-	ReleaseSysCache(tuple);
-	return found;
-}
-
-/*
- * Whether a call can be scored in batches: a document of the row, and a query that is one
- * for all rows, or of the row as well and may be the same in the next.
- */
-static bool
-is_batchable(Node *node, DocumentType *type)
-{
-	FuncExpr *call = (FuncExpr *) node;
-
-	if (!IsA(node, FuncExpr) || call->funcresulttype != FLOAT4OID || list_length(call->args) != 2)
-		return false;
-	return contain_var_clause(lsecond(call->args)) && is_maxsim(call->funcid, type) &&
-		   !contain_volatile_functions(node) && !contain_subplans(node) && !contain_agg_clause(node);
-}
-
-/* Whether all arguments of an expression are computed, whatever their values. */
-static bool
-is_unconditional(Node *node)
-{
-	switch (nodeTag(node))
-	{
-		case T_FuncExpr:
-		case T_OpExpr:
-		case T_RelabelType:
-		case T_CoerceViaIO:
-		case T_CoerceToDomain:
-		case T_NullTest:
-		case T_RowExpr:
-		case T_ArrayExpr:
-		case T_MinMaxExpr:
-		case T_DistinctExpr:
-		case T_TargetEntry:
-		case T_List:
-			return true;
-		default:
-			return false;
-	}
-}
-
-/* expression_tree_walker: whether there is a call that can be batched. */
-static bool
-has_batchable(Node *node, void *context)
-{
-	DocumentType type;
-
-	if (node == NULL)
-		return false;
-	if (is_batchable(node, &type))
-		return true;
-	return is_unconditional(node) && expression_tree_walker(node, has_batchable, context);
-}
 
 /* The column of the child that computes an expression. */
 static int
@@ -178,28 +87,36 @@ index_var(Expr *expr, int column)
 				   exprCollation((Node *) expr), 0);
 }
 
+/* The column of an argument that is of the row; 0: it is one for all rows, or none. */
+static int
+column_if_of_row(Wrapping *wrapping, Expr *argument)
+{
+	return contain_var_clause((Node *) argument) ? column_for(wrapping, argument) : 0;
+}
+
 /* Where the score of a call will be; a call that occurs twice is made once. */
 static Node *
-score_var(Wrapping *wrapping, FuncExpr *call)
+score_var(Wrapping *wrapping, Node *node, const BatchCall *call)
 {
 	ListCell *cell;
 	int n = 0;
 
 	foreach (cell, wrapping->calls)
 	{
-		if (equal(lfirst(cell), call))
-			return (Node *) index_var((Expr *) call, SCORE_PLACEHOLDER + n);
+		if (equal(lfirst(cell), node))
+			return (Node *) index_var((Expr *) node, SCORE_PLACEHOLDER + n);
 		n++;
 	}
 	if (n == BATCH_SCAN_FUNCTIONS)
 	{
 		wrapping->failed = true;
-		return (Node *) call;
+		return node;
 	}
-	wrapping->calls = lappend(wrapping->calls, call);
-	wrapping->columns = lappend_int(wrapping->columns, column_for(wrapping, lsecond(call->args)));
-	wrapping->queries = lappend_int(wrapping->queries, contain_var_clause(linitial(call->args)) ? column_for(wrapping, linitial(call->args)) : 0);
-	return (Node *) index_var((Expr *) call, SCORE_PLACEHOLDER + n);
+	wrapping->calls = lappend(wrapping->calls, node);
+	wrapping->columns = lappend_int(wrapping->columns, column_for(wrapping, call->document));
+	wrapping->queries = lappend_int(wrapping->queries, column_if_of_row(wrapping, call->query));
+	wrapping->weights = lappend_int(wrapping->weights, column_if_of_row(wrapping, call->weights));
+	return (Node *) index_var((Expr *) node, SCORE_PLACEHOLDER + n);
 }
 
 /* expression_tree_mutator: what our node computes in place of an expression of the child's. */
@@ -207,12 +124,12 @@ static Node *
 split(Node *node, void *context)
 {
 	Wrapping *wrapping = context;
-	DocumentType type;
+	BatchCall call;
 
 	if (node == NULL)
 		return NULL;
-	if (is_batchable(node, &type))
-		return score_var(wrapping, (FuncExpr *) node);
+	if (batch_call_read(node, &call))
+		return score_var(wrapping, node, &call);
 	if (IsA(node, Var))
 		return (Node *) index_var((Expr *) node, column_for(wrapping, (Expr *) node));
 	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan) || IsA(node, Aggref) || IsA(node, WindowFunc) ||
@@ -222,7 +139,7 @@ split(Node *node, void *context)
 		return node;
 	}
 	/* what is computed on a condition only is left whole, and computed row by row */
-	if (!is_unconditional(node) && !IsA(node, Const) && !IsA(node, Param))
+	if (!batch_call_is_unconditional(node) && !IsA(node, Const) && !IsA(node, Param))
 	{
 		if (!contain_var_clause(node))
 			return node;
@@ -260,6 +177,22 @@ column_expr(const CustomScan *scan, int column)
 	return copyObject(((TargetEntry *) list_nth(scan->custom_scan_tlist, column - 1))->expr);
 }
 
+/*
+ * An argument of a call that is the node's: one of all rows is computed by the node itself,
+ * one of the row is a column of the child's, and own if it is for nothing else.  Returns what
+ * describes it.
+ */
+static Expr *
+take_argument(CustomScan *scan, Expr *argument, int column, bool *own)
+{
+	bool of_row = column > 0;
+
+	*own = of_row && !uses_column((Node *) scan->scan.plan.targetlist, &column);
+	scan->custom_exprs = lappend(scan->custom_exprs, of_row || argument == NULL ? (Node *) makeBoolConst(false, true)
+																				: (Node *) copyObject(argument));
+	return of_row ? column_expr(scan, column) : argument;
+}
+
 /* The node above child, which computes tlist from child's rows and the scores. */
 static Plan *
 make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
@@ -268,8 +201,6 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 	Plan *plan = &scan->scan.plan;
 	int ncolumns = list_length(wrapping->child_tlist);
 	ListCell *cell;
-	ListCell *column;
-	ListCell *query;
 
 	plan->startup_cost = child->startup_cost;
 	plan->total_cost = child->total_cost;
@@ -295,28 +226,27 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 		var->varno = OUTER_VAR;
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry((Expr *) var, entry->resno, NULL, false));
 	}
-	forthree(cell, wrapping->calls, column, wrapping->columns, query, wrapping->queries)
+	for (int i = 0; i < list_length(wrapping->calls); i++)
 	{
-		FuncExpr *call = copyObject(lfirst(cell));
-		BatchScanCall private = {.function = call->funcid, .document = lfirst_int(column), .query = lfirst_int(query)};
-		Expr *query_expr = linitial(call->args);
-		Expr *document = column_expr(scan, private.document);
+		FuncExpr *function = copyObject(list_nth(wrapping->calls, i));
+		BatchScanCall private = {.function = function->funcid, .read_whole = wrapping->read_whole};
+		BatchCall call;
 
-		(void) is_maxsim(call->funcid, &private.type);
+		(void) batch_call_read((Node *) function, &call);
+		private.type = call.type;
+		private.mean = call.mean;
+		private.weighted = call.weights != NULL;
+		private.document = list_nth_int(wrapping->columns, i);
+		private.query = list_nth_int(wrapping->queries, i);
+		private.weights = list_nth_int(wrapping->weights, i);
 		private.own_document = !uses_column((Node *) plan->targetlist, &private.document);
-		private.read_whole = wrapping->read_whole;
-		if (private.query > 0)
-		{
-			private.own_query = !uses_column((Node *) plan->targetlist, &private.query);
-			query_expr = column_expr(scan, private.query);
-			scan->custom_exprs = lappend(scan->custom_exprs, makeNullConst(exprType((Node *) query_expr), -1, InvalidOid));
-		}
-		else
-			scan->custom_exprs = lappend(scan->custom_exprs, copyObject(query_expr));
+		call.document = column_expr(scan, private.document);
+		call.query = take_argument(scan, call.query, private.query, &private.own_query);
+		call.weights = take_argument(scan, call.weights, private.weights, &private.own_weights);
 		scan->custom_private = lappend(scan->custom_private, batch_scan_private(&private));
-		call->args = list_make2(query_expr, document);
+		function->args = batch_call_arguments(&call);
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
-										  makeTargetEntry((Expr *) call, list_length(scan->custom_scan_tlist) + 1, NULL, false));
+										  makeTargetEntry((Expr *) function, list_length(scan->custom_scan_tlist) + 1, NULL, false));
 	}
 	return plan;
 }
@@ -334,7 +264,7 @@ wrap_target_list(Plan *plan, bool read_whole)
 		TargetEntry *entry = lfirst(cell);
 		TargetEntry *ours = flatCopyTargetEntry(entry);
 
-		if (has_batchable((Node *) entry->expr, NULL))
+		if (batch_call_within((Node *) entry->expr))
 			ours->expr = (Expr *) split((Node *) entry->expr, &wrapping);
 		else
 			ours->expr = (Expr *) index_var(entry->expr, column_for(&wrapping, entry->expr));
@@ -354,19 +284,26 @@ typedef struct AggregateCalls
 	bool found;
 } AggregateCalls;
 
+/* Whether an argument is a column of the child's, or one for all rows. */
+static bool
+is_column_or_constant(Expr *argument)
+{
+	return argument == NULL || IsA(argument, Var) || !contain_var_clause((Node *) argument);
+}
+
 /* expression_tree_mutator: calls in the arguments of an aggregate. */
 static Node *
 split_argument(Node *node, void *context)
 {
 	AggregateCalls *calls = context;
-	DocumentType type;
+	BatchCall call;
 
 	if (node == NULL)
 		return NULL;
-	if (is_batchable(node, &type) && IsA(lsecond(((FuncExpr *) node)->args), Var) &&
-		(IsA(linitial(((FuncExpr *) node)->args), Var) || !contain_var_clause(linitial(((FuncExpr *) node)->args))))
+	if (batch_call_read(node, &call) && IsA(call.document, Var) && is_column_or_constant(call.query) &&
+		is_column_or_constant(call.weights))
 	{
-		Var *var = (Var *) score_var(&calls->wrapping, (FuncExpr *) node);
+		Var *var = (Var *) score_var(&calls->wrapping, node, &call);
 
 		if (IsA(var, Var))
 		{
@@ -377,7 +314,7 @@ split_argument(Node *node, void *context)
 		calls->found = true;
 		return (Node *) var;
 	}
-	if (!is_unconditional(node))
+	if (!batch_call_is_unconditional(node))
 		return node;
 	return expression_tree_mutator(node, split_argument, context);
 }
@@ -548,7 +485,7 @@ add_batch_scans(Plan *plan, Demand demand)
 	if (IsA(plan, Agg) && below != ROWS_SOME && plan->lefttree != NULL && plan->lefttree->plan_rows >= MIN_ROWS)
 		wrap_input(plan, below == ROWS_WHOLE);
 	if (demand == ROWS_SOME || !computes_rows(plan) || plan->plan_rows < MIN_ROWS ||
-		!has_batchable((Node *) plan->targetlist, NULL))
+		!batch_call_within((Node *) plan->targetlist))
 		return plan;
 	return wrap_target_list(plan, demand == ROWS_WHOLE);
 }

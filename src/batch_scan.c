@@ -17,8 +17,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "batch.h"
 #include "batch_scan.h"
+#include "batch_score.h"
 
 /*
  * Rows of a window, at the most.  Where the rows may not all be asked for, no more are read
@@ -27,29 +27,6 @@
 #define LAST_WINDOW 4096
 /* and bytes of rows that it keeps */
 #define WINDOW_BYTES (4 * 1024 * 1024)
-
-/* After so many queries, documents that there must have been of each for batches to go on. */
-#define TRIAL_QUERIES 32
-#define MIN_DOCUMENTS 8
-
-/* One call of maxsim(). */
-typedef struct Call
-{
-	BatchScanCall plan;
-	ExprState *expression; /* of the query, if it is one for all rows */
-	bool is_null;          /* that query is */
-	MemoryContext context; /* of the following, of the query */
-	struct varlena *value; /* as the row had it, if it is of the row; NULL: none yet */
-	Tokens tokens;
-	bool has_query; /* prepared */
-	PreparedQuery query;
-	uint64 nqueries; /* so far, where they are of the row, and documents */
-	uint64 ndocuments;
-	FmgrInfo function; /* called for each row if the query changes too often */
-	Batch *batch;      /* NULL: none open */
-	float *scores;     /* of the window, [LAST_WINDOW] */
-	bool *nulls;
-} Call;
 
 /* What EXPLAIN says. */
 typedef struct Figures
@@ -63,7 +40,7 @@ typedef struct BatchScanState
 {
 	CustomScanState css;
 	int ncalls;
-	Call calls[BATCH_SCAN_FUNCTIONS];
+	ScoreCall calls[BATCH_SCAN_FUNCTIONS];
 	MemoryContext context; /* of the scan: queries */
 	MemoryContext window;  /* of a window: rows and batches */
 	TupleTableSlot *row;   /* a kept row */
@@ -94,9 +71,10 @@ create_state(CustomScan *scan)
 List *
 batch_scan_private(const BatchScanCall *call)
 {
-	List *list = list_make4_int((int) call->function, (int) call->type, call->document, call->query);
+	List *list = list_make5_int((int) call->function, (int) call->type, call->document, call->query, call->weights);
 
-	return list_concat(list, list_make3_int(call->own_document, call->own_query, call->read_whole));
+	list = list_concat(list, list_make3_int(call->own_document, call->own_query, call->own_weights));
+	return list_concat(list, list_make3_int(call->mean, call->weighted, call->read_whole));
 }
 
 static BatchScanCall
@@ -107,9 +85,13 @@ read_private(const List *list)
 		.type = (DocumentType) lsecond_int(list),
 		.document = lthird_int(list),
 		.query = lfourth_int(list),
-		.own_document = list_nth_int(list, 4) != 0,
-		.own_query = list_nth_int(list, 5) != 0,
-		.read_whole = list_nth_int(list, 6) != 0,
+		.weights = list_nth_int(list, 4),
+		.own_document = list_nth_int(list, 5) != 0,
+		.own_query = list_nth_int(list, 6) != 0,
+		.own_weights = list_nth_int(list, 7) != 0,
+		.mean = list_nth_int(list, 8) != 0,
+		.weighted = list_nth_int(list, 9) != 0,
+		.read_whole = list_nth_int(list, 10) != 0,
 	};
 
 	return call;
@@ -120,8 +102,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 {
 	BatchScanState *state = (BatchScanState *) node;
 	CustomScan *scan = (CustomScan *) node->ss.ps.plan;
-	ListCell *expression;
-	ListCell *call;
+	ListCell *cell;
 
 	/* rows are handed on once, forward */
 	outerPlanState(node) = ExecInitNode(outerPlan(scan), estate, eflags & ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK | EXEC_FLAG_REWIND));
@@ -130,156 +111,26 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	state->row_nulls = palloc(state->row->tts_tupleDescriptor->natts * sizeof(bool));
 	state->window = AllocSetContextCreate(state->context, "maxsim batch scan window", ALLOCSET_DEFAULT_SIZES);
 
-	forboth(expression, scan->custom_exprs, call, scan->custom_private)
+	foreach (cell, scan->custom_private)
 	{
-		Call *c = &state->calls[state->ncalls++];
+		BatchScanCall call = read_private(lfirst(cell));
 
-		c->plan = read_private(lfirst(call));
-		c->expression = ExecInitExpr(lfirst(expression), &node->ss.ps);
-		c->context = AllocSetContextCreate(state->context, "maxsim batch scan query", ALLOCSET_DEFAULT_SIZES);
-		if (c->plan.query > 0)
-			fmgr_info_cxt(c->plan.function, &c->function, estate->es_query_cxt);
-		state->read_whole = c->plan.read_whole;
+		score_init(&state->calls[state->ncalls], node, state->ncalls, &call, state->context);
+		state->ncalls++;
+		state->read_whole = call.read_whole;
 	}
 }
 
-/* Computes the queries that are the same for all rows of a scan. */
+/* At the first row of a scan. */
 static void
-compute_queries(BatchScanState *state)
+start(BatchScanState *state)
 {
-	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
 	MemoryContext old = MemoryContextSwitchTo(state->context);
 
 	state->rows = palloc(LAST_WINDOW * sizeof(MinimalTuple));
 	for (int i = 0; i < state->ncalls; i++)
-	{
-		Call *call = &state->calls[i];
-		Datum value;
-
-		call->scores = palloc(LAST_WINDOW * sizeof(float));
-		call->nulls = palloc(LAST_WINDOW * sizeof(bool));
-		call->is_null = false;
-		if (call->plan.query > 0)
-			continue;
-		value = ExecEvalExprSwitchContext(call->expression, econtext, &call->is_null);
-		if (!call->is_null)
-			call->tokens = tokens_from_multivec((Multivec *) PG_DETOAST_DATUM_COPY(value));
-	}
+		score_start(&state->calls[i], state->css.ss.ps.ps_ExprContext, LAST_WINDOW);
 	MemoryContextSwitchTo(old);
-}
-
-/* A BatchDeliver. */
-static void
-deliver(void *arg, int64 id, float score, bool is_null)
-{
-	Call *call = arg;
-
-	call->scores[id] = score;
-	call->nulls[id] = is_null;
-}
-
-/* Scores what is left in a call's batch. */
-static void
-finish_batch(Call *call)
-{
-	Batch *batch = call->batch;
-
-	call->batch = NULL;
-	if (batch != NULL)
-		batch_end(batch);
-}
-
-/* Makes a row's query that of the call: mostly it is. */
-static void
-use_query(Call *call, Datum datum)
-{
-	struct varlena *value = (struct varlena *) DatumGetPointer(datum);
-	Size size = VARSIZE_ANY(value);
-	MemoryContext old;
-
-	/* the same bytes, which may be a TOAST pointer */
-	if (call->value != NULL && VARSIZE_ANY(call->value) == size && memcmp(call->value, value, size) == 0)
-		return;
-	finish_batch(call);
-	call->value = NULL;
-	call->has_query = false;
-	MemoryContextReset(call->context);
-	old = MemoryContextSwitchTo(call->context);
-	call->tokens = tokens_from_multivec((Multivec *) PG_DETOAST_DATUM_COPY(datum));
-	call->value = palloc(size);
-	memcpy(call->value, value, size);
-	call->nqueries++;
-	MemoryContextSwitchTo(old);
-}
-
-/* Whether queries change too often for batches to be worth it. */
-static bool
-is_changing(const Call *call)
-{
-	return call->nqueries >= TRIAL_QUERIES && call->ndocuments < call->nqueries * MIN_DOCUMENTS;
-}
-
-/* Scores a document as a call of the function does. */
-static void
-call_function(BatchScanState *state, Call *call, int n, Datum query, Datum document)
-{
-	MemoryContext old = MemoryContextSwitchTo(state->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
-	LOCAL_FCINFO(fcinfo, 2);
-	Datum score;
-
-	InitFunctionCallInfoData(*fcinfo, &call->function, 2, InvalidOid, NULL, NULL);
-	fcinfo->args[0].value = query;
-	fcinfo->args[0].isnull = false;
-	fcinfo->args[1].value = document;
-	fcinfo->args[1].isnull = false;
-	score = FunctionCallInvoke(fcinfo);
-	call->nulls[n] = fcinfo->isnull;
-	if (!fcinfo->isnull)
-		call->scores[n] = DatumGetFloat4(score);
-	MemoryContextSwitchTo(old);
-}
-
-/* Has the document of row number n scored: it is given to the call's batch. */
-static void
-add_document(BatchScanState *state, Call *call, int n, const TupleTableSlot *slot)
-{
-	int column = call->plan.document - 1;
-	int query = call->plan.query - 1;
-	Datum document = slot->tts_values[column];
-
-	if (call->is_null || slot->tts_isnull[column] || (query >= 0 && slot->tts_isnull[query]))
-	{
-		call->nulls[n] = true;
-		return;
-	}
-	state->figures.documents++;
-	if (query >= 0)
-	{
-		if (is_changing(call))
-		{
-			call_function(state, call, n, slot->tts_values[query], document);
-			return;
-		}
-		use_query(call, slot->tts_values[query]);
-		call->ndocuments++;
-	}
-	if (!call->has_query)
-	{
-		MemoryContext old = MemoryContextSwitchTo(call->context);
-
-		query_init(&call->query, &call->tokens);
-		call->has_query = true;
-		MemoryContextSwitchTo(old);
-	}
-	if (call->batch == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(state->window);
-
-		call->batch = batch_begin(&call->query, call->plan.type, NULL, deliver, call);
-		batch_count(call->batch, state->figures.totals);
-		MemoryContextSwitchTo(old);
-	}
-	batch_add(call->batch, n, document, false);
 }
 
 /* Makes columns NULL that only were for scores. */
@@ -294,6 +145,8 @@ hide_columns(const BatchScanState *state, bool *nulls)
 			nulls[call->document - 1] = true;
 		if (call->own_query)
 			nulls[call->query - 1] = true;
+		if (call->own_weights)
+			nulls[call->weights - 1] = true;
 	}
 }
 
@@ -331,16 +184,17 @@ read_window(BatchScanState *state)
 			break;
 		}
 		if (state->rows == NULL)
-			compute_queries(state);
+			start(state);
 		slot_getallattrs(slot);
 		for (int i = 0; i < state->ncalls; i++)
-			add_document(state, &state->calls[i], state->nrows, slot);
+			state->figures.documents += score_add(&state->calls[i], state->nrows, slot, state->css.ss.ps.ps_ExprContext,
+												  state->window, state->figures.totals);
 		state->rows[state->nrows] = keep_row(state, slot);
 		bytes += state->rows[state->nrows++]->t_len;
 		ResetExprContext(state->css.ss.ps.ps_ExprContext);
 	}
 	for (int i = 0; i < state->ncalls; i++)
-		finish_batch(&state->calls[i]);
+		score_finish(&state->calls[i]);
 	state->figures.windows += state->nrows > 0;
 	/* now, as the leader may not wait for a worker's end */
 	if (IsParallelWorker() && state->shared != NULL)
@@ -361,7 +215,7 @@ fill_scan_tuple(BatchScanState *state, int n)
 	memcpy(scan->tts_isnull, state->row->tts_isnull, ncolumns * sizeof(bool));
 	for (int i = 0; i < state->ncalls; i++)
 	{
-		const Call *call = &state->calls[i];
+		const ScoreCall *call = &state->calls[i];
 
 		scan->tts_isnull[ncolumns + i] = call->nulls[n];
 		scan->tts_values[ncolumns + i] = call->nulls[n] ? (Datum) 0 : Float4GetDatum(call->scores[n]);
@@ -399,12 +253,7 @@ reset(BatchScanState *state)
 	ExecClearTuple(state->css.ss.ss_ScanTupleSlot);
 	MemoryContextReset(state->window);
 	for (int i = 0; i < state->ncalls; i++)
-	{
-		state->calls[i].batch = NULL;
-		state->calls[i].has_query = false;
-		state->calls[i].value = NULL;
-		MemoryContextReset(state->calls[i].context);
-	}
+		score_reset(&state->calls[i]);
 	state->rows = NULL;
 	state->nrows = state->next = 0;
 	state->at_end = false;

@@ -1,7 +1,7 @@
 /*
  * batch_scan.h
- *		Plans in which maxsim() is scored in batches: a custom scan node, put above the
- *		node that would have called the function row by row.
+ *		Plans in which maxsim() and maxsim_mean() are scored in batches: a custom scan
+ *		node, put above the node that would have called the function row by row.
  */
 #ifndef MAXSIM_BATCH_SCAN_H
 #define MAXSIM_BATCH_SCAN_H
@@ -14,22 +14,27 @@
 /* flash_maxsim.enable_batch_scan */
 extern bool maxsim_enable_batch_scan;
 
-/* Calls of maxsim() that one node scores, at the most. */
+/* Calls that one node scores, at the most. */
 #define BATCH_SCAN_FUNCTIONS 4
 
 /*
  * What a node knows of a call.  Columns are those of its child's rows, counted from 1.  The
- * queries that are one for all rows are its custom_exprs, with a NULL for the others.
+ * node's custom_exprs are for each call its query and its weights, if they are one for all
+ * rows, and NULL in place of the others.
  * Its scan tuple, described by custom_scan_tlist, is the child's row and then the scores.
  */
 typedef struct BatchScanCall
 {
 	Oid function;
 	DocumentType type;
+	bool mean;         /* the score is divided by the weight of the query's tokens */
+	bool weighted;     /* there is an argument of weights */
 	int document;      /* its column */
 	int query;         /* its column; 0: none */
+	int weights;       /* their column; 0: none */
 	bool own_document; /* the columns are for nothing else */
 	bool own_query;
+	bool own_weights;
 	bool read_whole; /* the same for all: who asks for the first row asks for all */
 } BatchScanCall;
 

@@ -19,11 +19,9 @@ int maxsim_batch_size = MAXSIM_BATCH_SIZE_DEFAULT;
 void
 buffers_use_slot(BatchBuffer *buffer, const MaxsimQuery *query)
 {
-	Size query_size = (Size) query->ntokens * query->dim * sizeof(float);
 	char *data = gpu_data(&buffer->slot);
+	uint64 query_size = gpu_put_query(&buffer->slot, query);
 
-	if (query_size > 0)
-		memcpy(data, query->tokens, query_size);
 	buffer->memory = (char *) TYPEALIGN(BUFFER_ALIGNMENT, data + query_size);
 	buffer->size = data + scorer_mapping->data_size - buffer->memory - 2 * BUFFER_ALIGNMENT;
 	buffer->fill = Min(buffer->size, SLOT_FILL);
@@ -41,7 +39,7 @@ take_slot(BatchBuffers *buffers)
 	if (!gpu_ready())
 		return false;
 	/* a row of any dimension must fit beside the query */
-	if ((uint64) query->ntokens * query->dim * sizeof(float) > scorer_mapping->data_size / 4)
+	if (gpu_query_size(query) > scorer_mapping->data_size / 4)
 	{
 		gpu_count_fallback(FALLBACK_TOO_LARGE);
 		return false;

@@ -306,6 +306,37 @@ gpu_data(const GpuSlot *slot)
 	return scorer_data(slot->slot);
 }
 
+/* Token vectors, and weights behind them. */
+static uint64
+tokens_size(const MaxsimQuery *query)
+{
+	return (uint64) query->ntokens * query->dim * sizeof(float);
+}
+
+static uint64
+weights_size(const MaxsimQuery *query)
+{
+	return query->weights == NULL ? 0 : (uint64) query->ntokens * sizeof(float);
+}
+
+uint64
+gpu_query_size(const MaxsimQuery *query)
+{
+	return tokens_size(query) + weights_size(query);
+}
+
+uint64
+gpu_put_query(const GpuSlot *slot, const MaxsimQuery *query)
+{
+	char *data = gpu_data(slot);
+
+	if (query->ntokens > 0)
+		memcpy(data, query->tokens, tokens_size(query));
+	if (query->weights != NULL)
+		memcpy(data + tokens_size(query), query->weights, weights_size(query));
+	return gpu_query_size(query);
+}
+
 void
 gpu_submit(GpuSlot *slot, const MaxsimQuery *query, const uint32 counts[MAXSIM_NFORMATS], uint64 work)
 {
@@ -315,6 +346,7 @@ gpu_submit(GpuSlot *slot, const MaxsimQuery *query, const uint32 counts[MAXSIM_N
 	header->query_ntokens = query->ntokens;
 	header->query_dim = query->dim;
 	header->query_offset = scorer_data(header) - (char *) scorer_mapping;
+	header->weights_offset = query->weights == NULL ? SCORER_NO_WEIGHTS : header->query_offset + tokens_size(query);
 	for (int format = 0; format < MAXSIM_NFORMATS; format++)
 		header->ndocuments[format] = counts[format];
 	atomic_store(&header->incarnation, scorer_incarnation);

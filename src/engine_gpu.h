@@ -41,7 +41,9 @@ typedef struct GpuSlot
  * gpu_acquire		Takes a free slot.  wait: waits for one, interruptibly, some seconds at the
  *					most, unless this backend already holds one.  False: none.
  * gpu_data			The slot's memory for query and documents.
- * gpu_submit		Sends it to the scorer: query at the start of its data, documents of
+ * gpu_put_query	Copies a query to the start of the slot's memory; returns the bytes that
+ *					it takes there, gpu_query_size().
+ * gpu_submit		Sends it to the scorer: the query that was put there, documents of
  *					format f, counts[f] of them, in the order of formats in its table; work,
  *					in multiply-adds, says how long that may take.  A query without tokens
  *					only has documents copied.
@@ -56,6 +58,8 @@ extern uint32 gpu_incarnation(void);
 extern int gpu_devices(void);
 extern bool gpu_acquire(GpuSlot *slot, bool wait);
 extern char *gpu_data(const GpuSlot *slot);
+extern uint64 gpu_query_size(const MaxsimQuery *query);
+extern uint64 gpu_put_query(const GpuSlot *slot, const MaxsimQuery *query);
 extern void gpu_submit(GpuSlot *slot, const MaxsimQuery *query, const uint32 counts[MAXSIM_NFORMATS],
 					   uint64 work);
 extern MaxsimStatus gpu_wait(GpuSlot *slot, const char **reason);

@@ -1,7 +1,7 @@
 /*
  * matches.c
- *		The SQL function maxsim_matches(query, document): which document token each query
- *		token found, the terms that maxsim() adds up.
+ *		The SQL function maxsim_matches(query, document[, weights]): which document token
+ *		each query token found, the terms that maxsim() adds up.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -12,13 +12,13 @@
 
 /* The query's elements as a document of that format is scored with them. */
 static const float *
-round_query(const Tokens *query, MaxsimFormat format)
+round_query(const MaxsimQuery *query, MaxsimFormat format)
 {
 	uint64 n = (uint64) query->ntokens * query->dim;
 	void *stored = palloc_extended(n * maxsim_element_size(format), MCXT_ALLOC_HUGE);
 	float *rounded = palloc_extended(n * sizeof(float), MCXT_ALLOC_HUGE);
 
-	(void) multivec_store(format, tokens_to_float(query), n, stored, NULL);
+	(void) multivec_store(format, query->tokens, n, stored, NULL);
 	multivec_load(format, stored, n, rounded);
 	return rounded;
 }
@@ -34,23 +34,23 @@ dot(const float *a, const float *b, uint32 dim)
 }
 
 static Datum
-matches(FunctionCallInfo fcinfo, const Tokens *query, const Tokens *document)
+matches(FunctionCallInfo fcinfo, const Tokens *tokens, const Tokens *document)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ArrayType *weights = PG_NARGS() > 2 ? PG_GETARG_ARRAYTYPE_P(2) : NULL;
+	uint32 *numbers = palloc_extended(Max(tokens->ntokens, 1) * sizeof(uint32), MCXT_ALLOC_HUGE);
+	MaxsimQuery query = query_of(tokens, weights, numbers);
 	const float *from;
 	const float *to;
 
-	if (query->ntokens == 0)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("query has no tokens"),
-						errhint("A query needs at least one token vector.")));
 	if (document->ntokens == 0)
 		return (Datum) 0;
-	tokens_check_dims(query->dim, document->dim);
-	from = round_query(query, document->format);
+	tokens_check_dims(query.dim, document->dim);
+	from = round_query(&query, document->format);
 	to = tokens_to_float(document);
-	for (uint32 i = 0; i < query->ntokens; i++)
+	for (uint32 i = 0; i < query.ntokens; i++)
 	{
-		const float *token = from + (uint64) i * query->dim;
+		const float *token = from + (uint64) i * query.dim;
 		double best = -INFINITY;
 		uint32 found = 0;
 		Datum values[3];
@@ -58,7 +58,7 @@ matches(FunctionCallInfo fcinfo, const Tokens *query, const Tokens *document)
 
 		for (uint32 j = 0; j < document->ntokens; j++)
 		{
-			double similarity = dot(token, to + (uint64) j * query->dim, query->dim);
+			double similarity = dot(token, to + (uint64) j * query.dim, query.dim);
 
 			if (j % 1024 == 0)
 				CHECK_FOR_INTERRUPTS();
@@ -69,7 +69,9 @@ matches(FunctionCallInfo fcinfo, const Tokens *query, const Tokens *document)
 				found = j;
 			}
 		}
-		values[0] = Int32GetDatum(i + 1);
+		if (query.weights != NULL)
+			best *= query.weights[i];
+		values[0] = Int32GetDatum(numbers[i] + 1);
 		values[1] = Int32GetDatum(found + 1);
 		values[2] = Float4GetDatum(query_check_score((float) best));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
@@ -77,7 +79,7 @@ matches(FunctionCallInfo fcinfo, const Tokens *query, const Tokens *document)
 	return (Datum) 0;
 }
 
-/* maxsim_matches(query multivec, document multivec) */
+/* maxsim_matches(query multivec, document multivec[, weights double precision[]]) */
 PG_FUNCTION_INFO_V1(maxsim_matches_multivec);
 Datum
 maxsim_matches_multivec(PG_FUNCTION_ARGS)
@@ -91,7 +93,7 @@ maxsim_matches_multivec(PG_FUNCTION_ARGS)
 	return matches(fcinfo, &query, &document);
 }
 
-/* maxsim_matches(query multivec, document real[]) */
+/* maxsim_matches(query multivec, document real[][, weights double precision[]]) */
 PG_FUNCTION_INFO_V1(maxsim_matches_real_array);
 Datum
 maxsim_matches_real_array(PG_FUNCTION_ARGS)

@@ -1,6 +1,7 @@
 /*
  * maxsim.c
- *		The SQL function maxsim(query, document): one score.
+ *		The SQL functions maxsim and maxsim_mean(query, document), or (query, document,
+ *		weights): one score.
  *
  * A statement mostly calls it with one query and many documents, so the prepared
  * query stays with the call site, and is made anew when the query's bytes change.
@@ -13,8 +14,9 @@
 /* What a call site keeps. */
 typedef struct CallSite
 {
-	MemoryContext context; /* of the members below; reset for a new query */
-	void *query_value;     /* a copy, detoasted; NULL: none yet */
+	MemoryContext context;         /* of the members below; reset for a new query */
+	struct varlena *query_value;   /* copies, detoasted; NULL: none yet */
+	struct varlena *weights_value; /* NULL: none */
 	PreparedQuery query;
 } CallSite;
 
@@ -33,12 +35,14 @@ read_array(const void *value)
 }
 
 static PreparedQuery *
-query_of_call_site(FunctionCallInfo fcinfo, const Multivec *value)
+query_of_call_site(FunctionCallInfo fcinfo)
 {
 	CallSite *site = fcinfo->flinfo->fn_extra;
+	const Multivec *value = PG_GETARG_MULTIVEC_P(0);
+	const ArrayType *weights = PG_NARGS() > 2 ? PG_GETARG_ARRAYTYPE_P(2) : NULL;
+	struct varlena *copy;
 	MemoryContext old;
 	Tokens tokens;
-	Multivec *copy;
 
 	if (site == NULL)
 	{
@@ -46,26 +50,25 @@ query_of_call_site(FunctionCallInfo fcinfo, const Multivec *value)
 		site->context = AllocSetContextCreate(fcinfo->flinfo->fn_mcxt, "maxsim query", ALLOCSET_DEFAULT_SIZES);
 		fcinfo->flinfo->fn_extra = site;
 	}
-	if (site->query_value != NULL && VARSIZE(site->query_value) == VARSIZE(value) &&
-		memcmp(site->query_value, value, VARSIZE(value)) == 0)
+	if (query_same_value(site->query_value, value) && query_same_value(site->weights_value, weights))
 		return &site->query;
 
 	site->query_value = NULL;
 	MemoryContextReset(site->context);
 	old = MemoryContextSwitchTo(site->context);
-	copy = palloc(VARSIZE(value));
-	memcpy(copy, value, VARSIZE(value));
-	tokens = tokens_from_multivec(copy);
-	query_init(&site->query, &tokens);
+	site->weights_value = query_keep_value(weights);
+	copy = query_keep_value(value);
+	tokens = tokens_from_multivec((Multivec *) copy);
+	query_init(&site->query, &tokens, (ArrayType *) site->weights_value);
 	MemoryContextSwitchTo(old);
 	site->query_value = copy;
 	return &site->query;
 }
 
 static Datum
-score_of(FunctionCallInfo fcinfo, const void *document, ReadTokens read_tokens)
+score_of(FunctionCallInfo fcinfo, const void *document, ReadTokens read_tokens, bool mean)
 {
-	PreparedQuery *prepared = query_of_call_site(fcinfo, PG_GETARG_MULTIVEC_P(0));
+	PreparedQuery *prepared = query_of_call_site(fcinfo);
 	Tokens tokens = read_tokens(document);
 	float score;
 
@@ -74,21 +77,37 @@ score_of(FunctionCallInfo fcinfo, const void *document, ReadTokens read_tokens)
 	score = query_score_one(prepared, &tokens);
 	if (document != PG_GETARG_POINTER(1))
 		pfree((void *) document);
-	PG_RETURN_FLOAT4(score);
+	PG_RETURN_FLOAT4(mean ? query_mean(prepared, score) : score);
 }
 
-/* maxsim(query multivec, document multivec) */
+/* maxsim(query multivec, document multivec[, weights double precision[]]) */
 PG_FUNCTION_INFO_V1(maxsim_multivec);
 Datum
 maxsim_multivec(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec);
+	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec, false);
 }
 
-/* maxsim(query multivec, document real[]) */
+/* maxsim(query multivec, document real[][, weights double precision[]]) */
 PG_FUNCTION_INFO_V1(maxsim_real_array);
 Datum
 maxsim_real_array(PG_FUNCTION_ARGS)
 {
-	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array);
+	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array, false);
+}
+
+/* maxsim_mean(query multivec, document multivec[, weights double precision[]]) */
+PG_FUNCTION_INFO_V1(maxsim_mean_multivec);
+Datum
+maxsim_mean_multivec(PG_FUNCTION_ARGS)
+{
+	return score_of(fcinfo, PG_GETARG_MULTIVEC_P(1), read_multivec, true);
+}
+
+/* maxsim_mean(query multivec, document real[][, weights double precision[]]) */
+PG_FUNCTION_INFO_V1(maxsim_mean_real_array);
+Datum
+maxsim_mean_real_array(PG_FUNCTION_ARGS)
+{
+	return score_of(fcinfo, PG_GETARG_ARRAYTYPE_P(1), read_array, true);
 }

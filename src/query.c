@@ -8,20 +8,70 @@
 #include "element.h"
 #include "query.h"
 
-void
-query_init(PreparedQuery *query, const Tokens *tokens)
+/* The query without its tokens of weight 0; weights are changed. */
+static void
+leave_out_masked(MaxsimQuery *query, float *weights, uint32 *numbers)
 {
+	uint32 left = 0;
+	uint32 kept = 0;
+	float *tokens;
+
+	for (uint32 i = 0; i < query->ntokens; i++)
+		left += weights[i] > 0;
+	tokens = palloc_extended((uint64) left * query->dim * sizeof(float), MCXT_ALLOC_HUGE);
+	for (uint32 i = 0; i < query->ntokens; i++)
+	{
+		if (weights[i] == 0)
+			continue;
+		memcpy(tokens + (uint64) kept * query->dim, query->tokens + (uint64) i * query->dim, query->dim * sizeof(float));
+		if (numbers != NULL)
+			numbers[kept] = i;
+		weights[kept++] = weights[i];
+	}
+	query->tokens = tokens;
+	query->ntokens = kept;
+}
+
+MaxsimQuery
+query_of(const Tokens *tokens, ArrayType *weights, uint32 *numbers)
+{
+	MaxsimQuery query = {NULL, NULL, tokens->ntokens, tokens->dim};
+	bool masked = false;
+	bool all_one = true;
+	float *values;
+
 	if (tokens->ntokens == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("query has no tokens"),
 				 errhint("A query needs at least one token vector.")));
+	query.tokens = tokens_to_float(tokens);
+	for (uint32 i = 0; i < query.ntokens && numbers != NULL; i++)
+		numbers[i] = i;
+	if (weights == NULL)
+		return query;
+	values = weights_from_array(weights, query.ntokens);
+	for (uint32 i = 0; i < query.ntokens; i++)
+	{
+		masked |= values[i] == 0;
+		all_one &= values[i] == 0 || values[i] == 1;
+	}
+	if (masked)
+		leave_out_masked(&query, values, numbers);
+	query.weights = all_one ? NULL : values;
+	return query;
+}
+
+void
+query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights)
+{
 	memset(query, 0, sizeof(*query));
 	query->engine = maxsim_cpu_engine();
 	query->context = CurrentMemoryContext;
-	query->query.tokens = tokens_to_float(tokens);
-	query->query.ntokens = tokens->ntokens;
-	query->query.dim = tokens->dim;
+	query->query = query_of(tokens, weights, NULL);
+	query->total_weight = query->query.weights == NULL ? query->query.ntokens : 0;
+	for (uint32 i = 0; i < query->query.ntokens && query->query.weights != NULL; i++)
+		query->total_weight += query->query.weights[i];
 }
 
 MaxsimPrepared *
@@ -81,6 +131,12 @@ query_score_one(PreparedQuery *query, const Tokens *document)
 }
 
 float
+query_mean(const PreparedQuery *query, float score)
+{
+	return query_check_score((float) (score / query->total_weight));
+}
+
+float
 query_check_score(float score)
 {
 	if (!maxsim_is_finite(score))
@@ -89,4 +145,24 @@ query_check_score(float score)
 				 errmsg("score is out of range for type real"),
 				 errdetail("The dot products of query and document exceed float32.")));
 	return score;
+}
+
+struct varlena *
+query_keep_value(const void *value)
+{
+	struct varlena *copy;
+
+	if (value == NULL)
+		return NULL;
+	copy = palloc(VARSIZE_ANY(value));
+	memcpy(copy, value, VARSIZE_ANY(value));
+	return copy;
+}
+
+bool
+query_same_value(const struct varlena *kept, const void *value)
+{
+	if (kept == NULL || value == NULL)
+		return kept == value;
+	return VARSIZE_ANY(kept) == VARSIZE_ANY(value) && memcmp(kept, value, VARSIZE_ANY(value)) == 0;
 }

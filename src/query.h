@@ -8,32 +8,50 @@
 
 #include "engine.h"
 #include "tokens.h"
+#include "weights.h"
 
 typedef struct PreparedQuery
 {
 	const MaxsimEngine *engine;
-	MaxsimQuery query; /* its token vectors belong to the caller */
+	MaxsimQuery query;   /* its token vectors may be the caller's */
+	double total_weight; /* of its tokens: their number, unless there are weights */
 	MemoryContext context;
 	MaxsimPrepared *prepared[MAXSIM_NFORMATS]; /* NULL: not needed so far */
 } PreparedQuery;
 
 /*
+ * query_of			Token vectors and their weights, NULL for all 1, as engines take them:
+ *					tokens of weight 0 are left out, so that a masked query is the query
+ *					of its other tokens, bit for bit.  numbers, unless NULL, gets the place
+ *					of each token among all of them.  Points to what belongs to the caller,
+ *					or was palloc'd.  An error if there are no tokens.
  * query_init		Starts a query of the caller's, whose token vectors and current
- *					memory context must last as long.  An error if it has no tokens.
+ *					memory context must last as long; weights as above.
  * query_prepared	The query as the engine wants it for documents of format.
  * query_score		Scores documents of one format; interrupts are honoured.
  * query_score_one	The score of one document that is not empty.
+ * query_mean		A score as the mean of query tokens: divided by their total weight.
  */
-extern void query_init(PreparedQuery *query, const Tokens *tokens);
+extern MaxsimQuery query_of(const Tokens *tokens, ArrayType *weights, uint32 *numbers);
+extern void query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights);
 extern MaxsimPrepared *query_prepared(PreparedQuery *query, MaxsimFormat format);
 extern void query_score(PreparedQuery *query, MaxsimFormat format, const MaxsimDocument *documents,
 						uint32 ndocuments, float *scores);
 extern float query_score_one(PreparedQuery *query, const Tokens *document);
+extern float query_mean(const PreparedQuery *query, float score);
 
 /* For an engine's MaxsimInterrupt: raises what is pending. */
 extern bool query_check_interrupts(void *arg);
 
 /* An error unless a score is finite; returns it. */
 extern float query_check_score(float score);
+
+/*
+ * For who keeps a query and looks whether the next one is another: a copy of an argument
+ * as it came, which may be a TOAST pointer, and whether two are the same bytes.  NULL is
+ * an argument that there is not.
+ */
+extern struct varlena *query_keep_value(const void *value);
+extern bool query_same_value(const struct varlena *kept, const void *value);
 
 #endif /* MAXSIM_QUERY_H */

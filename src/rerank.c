@@ -36,6 +36,13 @@ ids_argument(FunctionCallInfo fcinfo)
 	return ids;
 }
 
+/* An optional argument of weights; NULL: not given. */
+static ArrayType *
+weights_argument(FunctionCallInfo fcinfo, int argument)
+{
+	return PG_ARGISNULL(argument) ? NULL : PG_GETARG_ARRAYTYPE_P(argument);
+}
+
 static void
 add_row_to_batch(void *arg, int64 id, Datum document, bool is_null)
 {
@@ -44,7 +51,7 @@ add_row_to_batch(void *arg, int64 id, Datum document, bool is_null)
 
 /* Scores the source's documents with these ids and delivers them. */
 static void
-score_source(FunctionCallInfo fcinfo, const Tokens *tokens, ArrayType *ids,
+score_source(FunctionCallInfo fcinfo, const Tokens *tokens, ArrayType *weights, ArrayType *ids,
 			 BatchDeliver deliver, void *arg)
 {
 	char *name = PG_ARGISNULL(2) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(2));
@@ -52,7 +59,7 @@ score_source(FunctionCallInfo fcinfo, const Tokens *tokens, ArrayType *ids,
 	PreparedQuery query;
 	Batch *batch;
 
-	query_init(&query, tokens);
+	query_init(&query, tokens, weights);
 	if (ARR_NDIM(ids) == 0)
 		return;
 	batch = batch_begin(&query, source->type, source->name, deliver, arg);
@@ -88,7 +95,7 @@ rerank(FunctionCallInfo fcinfo, Tokens (*query_argument)(FunctionCallInfo))
 
 	ranking_init(&ranking, top_k_argument(fcinfo));
 	tokens = query_argument(fcinfo);
-	score_source(fcinfo, &tokens, ids_argument(fcinfo), ranking_add, &ranking);
+	score_source(fcinfo, &tokens, weights_argument(fcinfo, 4), ids_argument(fcinfo), ranking_add, &ranking);
 	ranking_finish(&ranking);
 
 	for (uint64 i = 0; i < ranking.n; i++)
@@ -102,7 +109,7 @@ rerank(FunctionCallInfo fcinfo, Tokens (*query_argument)(FunctionCallInfo))
 	return (Datum) 0;
 }
 
-/* maxsim_rerank(query multivec, doc_ids bigint[], source text, top_k integer) */
+/* maxsim_rerank(query multivec, doc_ids bigint[], source text, top_k integer, weights double precision[]) */
 PG_FUNCTION_INFO_V1(maxsim_rerank_multivec);
 Datum
 maxsim_rerank_multivec(PG_FUNCTION_ARGS)
@@ -110,7 +117,7 @@ maxsim_rerank_multivec(PG_FUNCTION_ARGS)
 	return rerank(fcinfo, query_argument_multivec);
 }
 
-/* maxsim_rerank(query real[], doc_ids bigint[], source text, top_k integer) */
+/* maxsim_rerank(query real[], doc_ids bigint[], source text, top_k integer, weights double precision[]) */
 PG_FUNCTION_INFO_V1(maxsim_rerank_real_array);
 Datum
 maxsim_rerank_real_array(PG_FUNCTION_ARGS)
@@ -209,14 +216,14 @@ scores(FunctionCallInfo fcinfo, Tokens (*query_argument)(FunctionCallInfo))
 	}
 	qsort(aligned.ids, aligned.n, sizeof(IdPosition), compare_id_positions);
 
-	score_source(fcinfo, &tokens, ids, deliver_aligned, &aligned);
+	score_source(fcinfo, &tokens, weights_argument(fcinfo, 3), ids, deliver_aligned, &aligned);
 	if (aligned.n == 0)
 		PG_RETURN_ARRAYTYPE_P(construct_empty_array(FLOAT4OID));
 	PG_RETURN_ARRAYTYPE_P(construct_md_array(aligned.scores, aligned.nulls, 1, dims, lower_bounds,
 											 FLOAT4OID, sizeof(float4), true, TYPALIGN_INT));
 }
 
-/* maxsim_scores(query multivec, doc_ids bigint[], source text) */
+/* maxsim_scores(query multivec, doc_ids bigint[], source text, weights double precision[]) */
 PG_FUNCTION_INFO_V1(maxsim_scores_multivec);
 Datum
 maxsim_scores_multivec(PG_FUNCTION_ARGS)
@@ -224,7 +231,7 @@ maxsim_scores_multivec(PG_FUNCTION_ARGS)
 	return scores(fcinfo, query_argument_multivec);
 }
 
-/* maxsim_scores(query real[], doc_ids bigint[], source text) */
+/* maxsim_scores(query real[], doc_ids bigint[], source text, weights double precision[]) */
 PG_FUNCTION_INFO_V1(maxsim_scores_real_array);
 Datum
 maxsim_scores_real_array(PG_FUNCTION_ARGS)

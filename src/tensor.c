@@ -56,16 +56,29 @@ document_of_tensor(const Tokens *tensor, int i, int64 offset, int64 length, int6
 	return document;
 }
 
+/* Whether one of the first n arguments, which are not optional, is NULL. */
+static bool
+has_null(FunctionCallInfo fcinfo, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (PG_ARGISNULL(i))
+			return true;
+	}
+	return false;
+}
+
 /* Scores documents of one tensor; the result is minus infinity for an empty one. */
 static Datum
-score_documents(const Tokens *query_tokens, const Tokens *tensor, const MaxsimDocument *documents, int n)
+score_documents(const Tokens *query_tokens, ArrayType *weights, const Tokens *tensor,
+				const MaxsimDocument *documents, int n)
 {
 	PreparedQuery query;
 	ArrayType *result;
 	float *scores;
 	uint64 size = ARR_OVERHEAD_NONULLS(1) + (uint64) n * sizeof(float);
 
-	query_init(&query, query_tokens);
+	query_init(&query, query_tokens, weights);
 	if (tensor->ntokens > 0)
 		tokens_check_dims(query_tokens->dim, tensor->dim);
 	if (n == 0)
@@ -110,7 +123,7 @@ rerank_direct(FunctionCallInfo fcinfo, Tokens query, Tokens tensor)
 	documents = palloc_extended(Max(noffsets, 1) * sizeof(MaxsimDocument), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < noffsets; i++)
 		documents[i] = document_of_tensor(&tensor, i, offsets[i], lengths[i], max_length);
-	return score_documents(&query, &tensor, documents, noffsets);
+	return score_documents(&query, PG_ARGISNULL(5) ? NULL : PG_GETARG_ARRAYTYPE_P(5), &tensor, documents, noffsets);
 }
 
 static Datum
@@ -140,14 +153,16 @@ rerank_packed(FunctionCallInfo fcinfo, Tokens query, Tokens tensor)
 							   (long long) ends[i], (long long) ends[i + 1])));
 		documents[i] = document_of_tensor(&tensor, i, ends[i], ends[i + 1] - ends[i], max_length);
 	}
-	return score_documents(&query, &tensor, documents, n - 1);
+	return score_documents(&query, PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4), &tensor, documents, n - 1);
 }
 
-/* flash_maxsim_rerank_direct(q, batch_tensor, doc_offsets, doc_lengths, max_seqlen_d) */
+/* flash_maxsim_rerank_direct(q, batch_tensor, doc_offsets, doc_lengths, max_seqlen_d[, weights]) */
 PG_FUNCTION_INFO_V1(flash_maxsim_rerank_direct_multivec);
 Datum
 flash_maxsim_rerank_direct_multivec(PG_FUNCTION_ARGS)
 {
+	if (has_null(fcinfo, 5))
+		PG_RETURN_NULL();
 	return rerank_direct(fcinfo, tokens_from_multivec(PG_GETARG_MULTIVEC_P(0)),
 						 tokens_from_multivec(PG_GETARG_MULTIVEC_P(1)));
 }
@@ -156,15 +171,19 @@ PG_FUNCTION_INFO_V1(flash_maxsim_rerank_direct_real_array);
 Datum
 flash_maxsim_rerank_direct_real_array(PG_FUNCTION_ARGS)
 {
+	if (has_null(fcinfo, 5))
+		PG_RETURN_NULL();
 	return rerank_direct(fcinfo, tokens_from_multivec(PG_GETARG_MULTIVEC_P(0)),
 						 tokens_from_array(PG_GETARG_ARRAYTYPE_P(1)));
 }
 
-/* flash_maxsim_rerank(q, packed, cu_seqlens, max_seqlen_d) */
+/* flash_maxsim_rerank(q, packed, cu_seqlens, max_seqlen_d[, weights]) */
 PG_FUNCTION_INFO_V1(flash_maxsim_rerank_multivec);
 Datum
 flash_maxsim_rerank_multivec(PG_FUNCTION_ARGS)
 {
+	if (has_null(fcinfo, 4))
+		PG_RETURN_NULL();
 	return rerank_packed(fcinfo, tokens_from_multivec(PG_GETARG_MULTIVEC_P(0)),
 						 tokens_from_multivec(PG_GETARG_MULTIVEC_P(1)));
 }
@@ -173,6 +192,8 @@ PG_FUNCTION_INFO_V1(flash_maxsim_rerank_real_array);
 Datum
 flash_maxsim_rerank_real_array(PG_FUNCTION_ARGS)
 {
+	if (has_null(fcinfo, 4))
+		PG_RETURN_NULL();
 	return rerank_packed(fcinfo, tokens_from_multivec(PG_GETARG_MULTIVEC_P(0)),
 						 tokens_from_array(PG_GETARG_ARRAYTYPE_P(1)));
 }

@@ -1,7 +1,7 @@
 /*
  * topk.c
- *		The aggregate maxsim_topk(query, id, document, k): the ids of the best k documents
- *		of a group.
+ *		The aggregate maxsim_topk(query, id, document, k[, weights]): the ids of the best k
+ *		documents of a group.
  *
  * Documents of all groups of a node go to one batch, as long as they are scored against
  * the same query; what it holds is scored when it is full, and when a result is asked
@@ -36,6 +36,7 @@ typedef struct CallSite
 {
 	MemoryContext context; /* of the query and the batch */
 	struct varlena *query_value;
+	struct varlena *weights_value; /* NULL: none */
 	PreparedQuery query;
 	Batch *batch; /* NULL: nothing is waiting to be scored */
 	MemoryContextCallback emptied;
@@ -210,15 +211,15 @@ call_site(FunctionCallInfo fcinfo)
 	return site;
 }
 
-/* Makes the call site's batch one for this query. */
+/* Makes the call site's batch one for this query, of weights, unless NULL. */
 static void
-open_batch(CallSite *site, struct varlena *query)
+open_batch(CallSite *site, const Multivec *query, const ArrayType *weights)
 {
 	MemoryContext old;
 	Tokens tokens;
 
-	if (site->query_value != NULL && (VARSIZE(site->query_value) != VARSIZE(query) ||
-									  memcmp(site->query_value, query, VARSIZE(query)) != 0))
+	if (site->query_value != NULL && (!query_same_value(site->query_value, query) ||
+									  !query_same_value(site->weights_value, weights)))
 	{
 		finish_batch(site);
 		MemoryContextReset(site->context);
@@ -226,11 +227,11 @@ open_batch(CallSite *site, struct varlena *query)
 	old = MemoryContextSwitchTo(site->context);
 	if (site->query_value == NULL)
 	{
-		struct varlena *copy = palloc(VARSIZE(query));
+		struct varlena *copy = query_keep_value(query);
 
-		memcpy(copy, query, VARSIZE(query));
+		site->weights_value = query_keep_value(weights);
 		tokens = tokens_from_multivec((Multivec *) copy);
-		query_init(&site->query, &tokens);
+		query_init(&site->query, &tokens, (ArrayType *) site->weights_value);
 		site->query_value = copy;
 		site->emptied.func = emptied;
 		site->emptied.arg = site;
@@ -251,7 +252,7 @@ aggregate_context(FunctionCallInfo fcinfo)
 	return context;
 }
 
-/* maxsim_topk_add(internal, query multivec, id anyelement, document multivec, k integer) */
+/* maxsim_topk_add(internal, query multivec, id anyelement, document multivec, k integer[, weights double precision[]]) */
 PG_FUNCTION_INFO_V1(maxsim_topk_add);
 Datum
 maxsim_topk_add(PG_FUNCTION_ARGS)
@@ -287,7 +288,7 @@ maxsim_topk_add(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(3))
 		PG_RETURN_POINTER(topk);
 
-	open_batch(site, (struct varlena *) PG_GETARG_MULTIVEC_P(1));
+	open_batch(site, PG_GETARG_MULTIVEC_P(1), PG_NARGS() > 5 && !PG_ARGISNULL(5) ? PG_GETARG_ARRAYTYPE_P(5) : NULL);
 	waiting = MemoryContextAlloc(context, sizeof(Waiting));
 	waiting->topk = topk;
 	waiting->is_null = PG_ARGISNULL(2);

@@ -44,7 +44,7 @@ check()
 	fi
 }
 
-# Lines of token lists to lines of multivecs: the vector of each word, also times the
+# Lines of token lists to lines of multivecs: the vector of each word, and an array of the
 # weights where there is a third column.  Column 2 without words becomes [].
 multivecs()
 {
@@ -56,18 +56,8 @@ multivecs()
 			for (i = 1; i <= n; i++)
 				printf "%s[%s]", (i > 1 ? "," : ""), vector[word[i]]
 			printf "]"
-			if (NF > 2) {
-				split($3, weight, ",")
-				printf "\t["
-				for (i = 1; i <= n; i++) {
-					dim = split(vector[word[i]], x, ",")
-					printf "%s[", (i > 1 ? "," : "")
-					for (k = 1; k <= dim; k++)
-						printf "%s%.9g", (k > 1 ? "," : ""), x[k] * weight[i]
-					printf "]"
-				}
-				printf "]"
-			}
+			if (NF > 2)
+				printf "\t{%s}", $3
 			print ""
 		}' <(gzip -dc "$data/words.tsv.gz") -
 }
@@ -75,7 +65,7 @@ multivecs()
 sql <<-'SQL'
 	CREATE EXTENSION flash_maxsim;
 	CREATE TABLE docs (id integer PRIMARY KEY, emb multivec(100, f32));
-	CREATE TABLE queries (id integer PRIMARY KEY, plain multivec(100), weighted multivec(100));
+	CREATE TABLE queries (id integer PRIMARY KEY, tokens multivec(100), weights real[]);
 	CREATE TABLE words (doc integer, words text);
 	CREATE TABLE questions (query integer, words text, weights text);
 	CREATE TABLE gains (query integer, doc integer, gain integer);
@@ -107,9 +97,9 @@ sql <<-'SQL'
 	-- every ranking by maxsim_rerank: of all documents, and of the candidates
 	CREATE TABLE rankings AS
 		SELECT q.id AS query, kind, docs, doc_id AS doc, score, rank
-		FROM queries q, LATERAL (VALUES ('plain', q.plain), ('weighted', q.weighted)) k(kind, q), unnest(ARRAY['all', 'candidates']) docs,
-			LATERAL maxsim_rerank(k.q, CASE docs WHEN 'all' THEN ARRAY(SELECT id FROM docs) ELSE ARRAY(SELECT doc FROM candidates WHERE query = q.id) END,
-								  'docs(id, emb)') WITH ORDINALITY r(doc_id, score, rank);
+		FROM queries q, LATERAL (VALUES ('plain', NULL), ('weighted', q.weights)) k(kind, weights), unnest(ARRAY['all', 'candidates']) docs,
+			LATERAL maxsim_rerank(q.tokens, CASE docs WHEN 'all' THEN ARRAY(SELECT id FROM docs) ELSE ARRAY(SELECT doc FROM candidates WHERE query = q.id) END,
+								  'docs(id, emb)', weights => k.weights) WITH ORDINALITY r(doc_id, score, rank);
 
 	-- nDCG@10, gains as given
 	CREATE FUNCTION ideal(query integer) RETURNS double precision STABLE LANGUAGE sql AS $$
@@ -152,7 +142,7 @@ sql <<-'SQL'
 	INSERT INTO short SELECT id, ARRAY[maxsim_fde_document(emb)], multivec_normalize(multivec_pool(emb, 2)) FROM docs;
 	CREATE TABLE ranked AS
 		SELECT q.id AS query, k.kind, r.doc, r.rank FROM queries q
-			CROSS JOIN LATERAL (VALUES ('encoded', ARRAY[maxsim_fde_query(q.plain)]::multivec), ('pooled', q.plain)) k(kind, query)
+			CROSS JOIN LATERAL (VALUES ('encoded', ARRAY[maxsim_fde_query(q.tokens)]::multivec), ('pooled', q.tokens)) k(kind, query)
 			CROSS JOIN LATERAL maxsim_rerank(k.query, ARRAY(SELECT id FROM docs), format('short(id, %s)', k.kind)) WITH ORDINALITY r(doc, score, rank);
 	ANALYZE ranked;
 	CREATE TABLE found AS

@@ -72,18 +72,20 @@ python_blocks()
 		return
 	fi
 	{
-		echo 'import struct, numpy as np, psycopg'
-		echo 'conn = psycopg.connect("", autocommit=True)'
-		echo 'documents = [(100 + i, np.full((3, 4), i, dtype="f4")) for i in range(5)]'
+		echo 'import numpy as np'
+		echo 'ids, arrays = range(100, 105), [np.full((3, 4), i, dtype="f4") for i in range(5)]'
 		cat "$work"/*.python
 		cat <<-'EOF'
-			assert rows[0][0] == 1 and rows[0][1] == 1.0, rows
-			assert conn.execute("SELECT embedding::text FROM docs WHERE id = 11").fetchone()[0] == "[[1,0,0,0],[0,0,1,0]]"
+			assert rows[0] == (10, 2.0), rows
+			assert array.dtype == np.float16 and array.tolist() == tokens.tolist(), array
+			assert listed == 1.0, listed
+			assert conn.execute("SELECT embedding::text FROM docs WHERE id = 11").fetchone()[0] == "[[1,0,0,0],[0,1,0,0]]"
+			assert conn.execute("SELECT embedding::text FROM docs WHERE id = 12").fetchone()[0] == "[[1,0,0,0],[0,0,1,0]]"
 			loaded = conn.execute("SELECT id, multivec_ntokens(embedding), multivec_format(embedding), embedding::real[] FROM docs WHERE id >= 100 ORDER BY id").fetchall()
 			assert loaded == [(100 + i, 3, "f16", [[i] * 4] * 3) for i in range(5)], loaded
 		EOF
 	} >"$work/readme.py"
-	"$python" "$work/readme.py" || status=1
+	PYTHONPATH=examples/python PYTHONDONTWRITEBYTECODE=1 "$python" "$work/readme.py" || status=1
 	verdict "the Python blocks" "$status"
 }
 

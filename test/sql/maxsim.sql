@@ -55,7 +55,7 @@ SELECT statement, error_of(statement) FROM unnest(ARRAY[
 	$$SELECT maxsim('[[-1e30]]', '[[1e30]]')$$,
 	$$SELECT maxsim('[[3e38],[3e38]]', '[[1]]')$$,
 	$$SELECT maxsim('[[1]]')$$,
-	$$SELECT maxsim('[[1]]', '[[1]]', '[[1]]')$$,
+	$$SELECT maxsim('[[1]]', '[[1]]', '{1}', '{1}')$$,
 	$$SELECT maxsim(1, 2)$$]) statement;
 -- what overflows may lose: the largest dot product is in range
 SELECT maxsim('[[1e30]]', '[[-1e30],[1]]') = 1e30::real;

@@ -138,7 +138,7 @@ unlike($stderr, qr/saw \[\[[13],0\]\]/, 'a leaky function sees what the policy s
 like($stderr, qr/saw \[\[4,0\]\]/, 'and it was called');
 
 # with no right to execute
-$node->safe_psql('postgres', 'REVOKE EXECUTE ON FUNCTION maxsim_rerank(multivec, bigint[], text, integer) FROM PUBLIC');
+$node->safe_psql('postgres', 'REVOKE EXECUTE ON FUNCTION maxsim_rerank(multivec, bigint[], text, integer, double precision[]) FROM PUBLIC');
 ($stdout, $stderr) = ();
 $node->psql('postgres', q{SET ROLE alice; SELECT * FROM maxsim_rerank('[[1,0]]', '{1}', 'docs(id, emb)')}, stdout => \$stdout, stderr => \$stderr);
 like($stderr, qr/permission denied for function maxsim_rerank/, 'the right to execute can be taken');

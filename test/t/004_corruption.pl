@@ -74,6 +74,8 @@ $node->safe_psql(
 	INSERT INTO x (place, lie, emb) SELECT place, lie, bytes::multivec FROM lies WHERE storage = 'x';
 	-- less than a header
 	INSERT INTO e (place, lie, emb) SELECT 'too short', n || ' bytes', zeros(n)::multivec FROM generate_series(0, 11) n;
+	CREATE TABLE honest AS SELECT ('[[1,2,' || i || ']]')::multivec AS d FROM generate_series(1, 20) i;
+	ANALYZE honest;
 	CREATE VIEW all_lies AS SELECT 'p' AS t, id, place, lie FROM p UNION ALL SELECT 'm', id, place, lie FROM m UNION ALL SELECT 'e', id, place, lie FROM e UNION ALL SELECT 'x', id, place, lie FROM x;
 });
 
@@ -93,6 +95,13 @@ my %readers = (
 	'the cast to another format' => 'SELECT multivec_ntokens(emb::multivec(3, bf16)) FROM %s WHERE id = %s',
 	'maxsim, document' => q{SELECT maxsim('[[1,2,3]]', emb) FROM %s WHERE id = %s},
 	'maxsim, query' => q{SELECT maxsim(emb, '[[1,2,3]]'::multivec) FROM %s WHERE id = %s},
+	'maxsim, query in a batch' => q{SELECT max(maxsim(emb, d)) FROM %s, honest WHERE id = %s},
+	'maxsim with weights, query' => q{SELECT maxsim(emb, '[[1,2,3]]'::multivec, '{1}') FROM %s WHERE id = %s},
+	'maxsim with weights, query in a batch' => q{SELECT max(maxsim_mean(emb, d, '{1}')) FROM %s, honest WHERE id = %s},
+	'maxsim_mean, document' => q{SELECT maxsim_mean('[[1,2,3]]', emb) FROM %s WHERE id = %s},
+	'maxsim_cosine, document' => q{SELECT maxsim_cosine('[[1,2,3]]', emb) FROM %s WHERE id = %s},
+	'maxsim_matches, document' => q{SELECT maxsim_matches('[[1,2,3]]', emb, '{1}') FROM %s WHERE id = %s},
+	'maxsim_topk, query' => q{SELECT maxsim_topk(emb, 1, '[[1,2,3]]', 1, '{1}') FROM %s WHERE id = %s},
 	'maxsim, both' => 'SELECT maxsim(emb, emb) FROM %s WHERE id = %s',
 	'maxsim_rerank, document' => q{SELECT maxsim_rerank('[[1,2,3]]', ARRAY[%2$s], '%1$s(id, emb)')},
 	'maxsim_scores, document' => q{SELECT maxsim_scores('[[1,2,3]]', ARRAY[%2$s], '%1$s(id, emb)')},
@@ -141,6 +150,25 @@ foreach my $column (qw(r d))
 		WHERE error !~ '^(XX001 array|2202E array of token vectors must have 2 dimensions, not |22000 query and document have different dimensions: 3 and 0)'
 		AND NOT (size = 0 AND lie IN ('no dimensions', 'no dimensions, more header', 'tokens too few', 'no tokens', 'a bitmap of nothing') AND error = 'no error: {NULL}') ORDER BY 1});
 	is($wrong, '', "arrays, $column: an error for each");
+}
+
+# weights whose headers lie
+$node->safe_psql(
+	'postgres', q{
+	CREATE TABLE weights (id serial, lie text, w bytea);
+	ALTER TABLE weights ALTER w SET STORAGE EXTERNAL;
+	INSERT INTO weights (lie, w) SELECT lie || ', ' || n, h || zeros(n) FROM unnest(ARRAY[0, 8, 16, 2400]) n, LATERAL (VALUES
+		('no dimensions', forged_array(0, 0, 701, 1)), ('no dimensions, a bitmap', forged_array(0, 24, 701, 7)), ('negative dimensions', forged_array(4294967295, 0, 701, 1, 1)),
+		('2 dimensions', forged_array(2, 0, 701, 1, 2, 1, 1)), ('most dimensions', forged_array(2147483647, 0, 701)), ('too many', forged_array(1, 0, 701, n / 8 + 1, 1)), ('too few', forged_array(1, 0, 701, n / 8 - 1, 1)),
+		('most', forged_array(1, 0, 701, 2147483647, 1)), ('negative', forged_array(1, 0, 701, 4294967294, 1)), ('a bitmap at 0', forged_array(1, 4, 701, n / 8, 1)), ('a bitmap behind the end', forged_array(1, 2147483640, 701, n / 8, 1)),
+		('a negative bitmap', forged_array(1, 4294967288, 701, n / 8, 1)), ('a bitmap, most', forged_array(1, 268435480, 701, 2147483647, 1)), ('half a header', forged_array(1, 0, 701, 2)), ('real', forged_array(1, 0, 700, n / 8, 1))) l(lie, h);
+	UPDATE pg_attribute SET atttypid = 'double precision[]'::regtype WHERE attrelid = 'weights'::regclass AND attname = 'w';
+});
+foreach my $statement ('SELECT maxsim(\'\'[[1],[2]]\'\', \'\'[[1]]\'\', w) FROM weights WHERE id = %s', 'SELECT max(maxsim(\'\'[[1,0,0],[0,1,0]]\'\', d, w)) FROM honest, weights WHERE id = %s')
+{
+	is($node->safe_psql('postgres', qq{
+		SELECT lie || ': ' || error FROM (SELECT *, error_of(format('$statement', id)) AS error FROM weights) e
+		WHERE error !~ '^(XX001 array of weights is corrupted: its header does not fit its size, |22004 weights must not contain NULL|2202E weights must have 1 dimension, not |XX000 unexpected array element type 700)' ORDER BY 1}), '', "weights: an error for each, $statement");
 }
 
 is($node->safe_psql('postgres', q{SELECT maxsim('[[1,2]]', '[[3,4]]')}), '11', 'the server goes on');

@@ -95,8 +95,11 @@ sub tables
 	my @child = $kind eq 'inherited' ? splice(@values, 0, @values / 2) : ();
 	$sql .= "INSERT INTO docs ($names) VALUES " . join(', ', @values) . ";\n";
 	$sql .= "INSERT INTO docs_child ($names) VALUES " . join(', ', @child) . ";\n" if @child;
-	$sql .= "CREATE TABLE queries (qid int PRIMARY KEY, q multivec);\nINSERT INTO queries VALUES "
+	# weights without errors: the first one is never 0
+	$sql .= "CREATE FUNCTION w_of(q multivec, k int) RETURNS double precision[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT array_agg(CASE WHEN i > 1 AND (i + k) % 3 = 0 THEN 0 ELSE (i * 7 + k) % 5 + 0.5 END ORDER BY i) FROM generate_series(1, multivec_ntokens(q)) i';\n";
+	$sql .= "CREATE TABLE queries (qid int PRIMARY KEY, q multivec, w double precision[]);\nINSERT INTO queries (qid, q) VALUES "
 	  . join(', ', map { "($_, " . ($_ == 5 ? 'NULL' : "'" . tokens(pick(1, 3, 7), $dim, '[', ']') . "'") . ')' } 1 .. 5) . ";\n";
+	$sql .= "UPDATE queries SET w = w_of(q, qid) WHERE qid <> 4;\n";
 	$sql .= "CREATE TABLE other (oid int PRIMARY KEY, doc_id int, w int);\nINSERT INTO other SELECT i, 1 + i * 7 % $rows, i % 10 FROM generate_series(1, 200) i;\n";
 	$sql .= "CREATE VIEW v AS SELECT id, grp, d, e, gen FROM docs WHERE id % 4 <> 0;\n";
 	$sql .= "CREATE VIEW scored AS SELECT id, grp, maxsim((SELECT q FROM queries WHERE qid = 1), d) AS s FROM docs;\n";
@@ -127,7 +130,15 @@ sub query_of
 	return pick("'[]'::multivec", "'" . tokens(1, $t->{dim} + 1, '[', ']') . "'::multivec", 'NULL::multivec');    # errors
 }
 
-sub call { my ($t, $q, $alias) = @_; $q //= query_of($t); return "maxsim($q, " . (defined $alias ? "$alias." : '') . pick('d', 'd', 'd', 'e') . ')' }
+sub call
+{
+	my ($t, $q, $alias) = @_;
+	my $a = defined $alias ? "$alias." : '';
+	my $function = pick('maxsim', 'maxsim', 'maxsim', 'maxsim_mean', 'maxsim_cosine');
+
+	$q //= query_of($t);
+	return "$function($q, $a" . pick('d', 'd', 'd', 'e') . (rand() < 0.3 ? ", w_of($q, " . pick(0, 1, 2, "${a}id", "${a}id / 20") . ')' : '') . ')';
+}
 
 sub expression
 {
@@ -228,6 +239,14 @@ sub statement
 		sub { ("SELECT i, maxsim($q, x.d) FROM (SELECT i, CASE WHEN i % 5 > 0 THEN '" . tokens(2, $t->{dim}, '[', ']') . "'::multivec END AS d FROM generate_series(1, 40) i) x", 0) },
 		sub { ("SELECT x.id, maxsim(x.e, y.e) FROM docs x JOIN docs y ON y.id = x.id + 1 WHERE multivec_ntokens(x.e) > 0", 0) },
 		sub { ("SELECT qid, id, $m, maxsim(q, d) FROM docs JOIN queries ON qid = grp$w", 0) },
+		sub { ("SELECT qid, id, maxsim(q, d, w), maxsim_mean(q, e, w), w FROM docs, queries$w", 0) },
+		sub { ("SELECT qid, id, " . pick('maxsim', 'maxsim_mean', 'maxsim_cosine') . "(q, d, w) AS s FROM queries, docs WHERE qid <> 5 ORDER BY s$o, qid, id$l", 1) },
+		sub { ("SELECT qid, id, maxsim(q, d, CASE WHEN id % 5 > 0 THEN w END), maxsim(q, d), maxsim_mean(q, d) FROM docs, queries$w", 0) },
+		sub { ("SELECT qid, grp, max(maxsim(q, d, w)), min(maxsim_cosine(q, e, w)), count(maxsim_mean(q, d)), max(maxsim(q, d, w_of(q, qid))) FROM queries, docs GROUP BY qid, grp ORDER BY qid, grp", 1) },
+		sub { ("SELECT qid, b.* FROM queries, LATERAL (SELECT id, maxsim_mean(q, d, w) AS s FROM docs$w ORDER BY s$o, id LIMIT 4) b ORDER BY qid, 3$o, 2", 1) },
+		sub { ("SELECT id, s FROM (SELECT id, maxsim($q, d, (SELECT w_of($q, 1) OFFSET 0)) AS s FROM docs) x WHERE s > 1 ORDER BY s$o, id$l", 1) },
+		sub { ("SELECT x.id, y.id, maxsim(x.e, y.d, w_of(x.e, y.id)), maxsim_mean(y.e, x.e) FROM docs x JOIN docs y ON y.grp = x.grp WHERE multivec_ntokens(x.e) > 0 AND multivec_ntokens(y.e) > 0 AND x.id < 12", 0) },
+		sub { ("PREPARE p(multivec, int) AS SELECT id, maxsim_mean(\$1, d, w_of(\$1, \$2)) AS s FROM docs ORDER BY s$o, id$l; EXECUTE p($q, 3); EXECUTE p($q, 30); EXECUTE p($q, NULL); DEALLOCATE p", 1) },
 	);
 	return $forms[ rand @forms ]->();
 }

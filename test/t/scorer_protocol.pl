@@ -20,7 +20,7 @@ prepare($node);
 ok(await_ready($node), 'the scorer is ready');
 my $right = $node->safe_psql('postgres', "SET flash_maxsim.engine = cpu; $RANK");
 my $pid = scorer($node, 'pid');
-my ($magic, $version) = (0x534d584d, 2);
+my ($magic, $version) = (0x534d584d, 3);
 # what the length of the path to a socket allows
 chdir $node->data_dir . '/pg_stat_tmp' or die;
 
@@ -49,7 +49,7 @@ sub message { return (unpack 'L L Q L L Z160', $_[0])[5] }
 # greetings
 
 my $answer = answer_to(connection(), hello($magic, 1, 0));
-is(message($answer), 'scorer speaks protocol version 2, not 1: its program and the library are of different builds', 'another version');
+is(message($answer), "scorer speaks protocol version $version, not 1: its program and the library are of different builds", 'another version');
 like(message(answer_to(connection(), hello(42, $version, 0))), qr/different builds/, 'another magic number');
 is(message(answer_to(connection(), hello($magic, $version, 42))), 'scorer belongs to an earlier start of the server', 'another epoch');
 is(answer_to(connection(), 'hello'), '', 'something else: it hangs up');
@@ -65,6 +65,48 @@ answer_to($socket, hello($magic, $version, $epoch));
 send($socket, pack('L x4 Q', $_ % 4, int(rand 1000)), MSG_NOSIGNAL) for 1 .. 1000;
 is(scorer($node, 'free_slots'), '4', 'requests that no slot holds change no slot');
 is(answer_to($socket, 'short'), '', '... and something else ends the connection');
+
+# requests as no backend writes them, into a slot that no backend has
+
+SKIP:
+{
+	skip('the mapping cannot be opened', 1) unless open my $mapping, '+<:raw', "/proc/$pid/fd/3";
+	my ($page, $data, $requests) = (4096, '', 0);
+	my $at = sub { sysseek($mapping, $_[0], 0); return $mapping };
+	sysread($at->(0), $data, $page);
+	my ($size, $stride) = (unpack 'L L Q Q L L Q', $data)[3, 6];
+	# in its slot 0: two query tokens of dimension 3, and weights
+	my ($slot, $query) = ($page, $page + $stride - 1024);
+	my $free = (unpack 'Q', (sysread($at->($slot), $data, 8), $data)[1]);
+	is($free & 0xff, 0, 'a slot is free');
+
+	# What the scorer says of a query: '' where nothing is wrong with it.
+	my $says = sub {
+		my (%of) = (ntokens => 2, dim => 3, query => $query, weights => $query + 64, values => [1, 0.5], @_);
+		my $request = 1 << 40 | ++$requests;
+		my $sender = connection();
+
+		answer_to($sender, hello($magic, $version, $epoch));
+		syswrite($at->($query), pack('f*', (1) x 16, @{ $of{values} }));
+		syswrite($at->($slot), pack('Q L x4 Q L L Q Q x176', $request << 8 | 2, 1, 0, $of{ntokens}, $of{dim}, $of{query}, $of{weights}));
+		is(length answer_to($sender, pack('L x4 Q', 0, $request)), 16, 'it answers');
+		sysread($at->($slot), $data, $page);
+		syswrite($at->($slot), pack('Q', $request << 8));
+		return $data =~ /(scorer received a request[^\0]*)/ ? $1 : '';
+	};
+	my $wrong = 'scorer received a request outside its mapping, or with wrong weights';
+	my ($nan, $inf) = (9**9**9 / 9**9**9, 9**9**9);
+	is($says->(), '', '... weights as they should be');
+	is($says->(weights => 0), '', '... none');
+	is($says->(weights => $size - 8), '', '... the mapping\'s last bytes');
+	is($says->(values => [0, 3e38]), '', '... none and much');
+	is($says->(values => $_->[1]), $wrong, "... $_->[0]") for ['a negative weight', [1, -0.5]], ['NaN', [$nan, 1]], ['infinity', [1, $inf]], ['minus infinity', [-$inf, 1]];
+	is($says->(weights => $_->[1]), $wrong, "... weights $_->[0]") for ['past the end', $size - 4], ['far outside', 1 << 50], ['where 64 bits end', ~3], ['that are not aligned', $query + 66];
+	is($says->(ntokens => 0xffffffff, dim => 1, query => $page), $wrong, '... more tokens than there can be');
+	is($says->(dim => $_), $wrong, "... dimension $_") for 0, 65536;
+	is($says->(query => $_), $wrong, '... tokens elsewhere') for $size - 23 + 3, 1 << 60, $query + 1;
+}
+is(scorer($node, 'free_slots, pid'), "4|$pid", '... and the slot is free as before');
 
 # noise
 
@@ -127,8 +169,8 @@ sub report_for
 	return (unpack 'L L L a16 a1024 x4 x128 x160 Z160', slurp_file($report))[5];
 }
 
-like(report_for(pack('L L Q Q', $magic, 1, 0, 8192) . "\0" x 8168), qr/^scorer speaks protocol version 2, not 1/, 'a mapping of another version');
-like(report_for("\0" x 8192), qr/^scorer speaks protocol version 2, not 0/, 'a mapping of zeros');
+like(report_for(pack('L L Q Q', $magic, 1, 0, 8192) . "\0" x 8168), qr/^scorer speaks protocol version $version, not 1/, 'a mapping of another version');
+like(report_for("\0" x 8192), qr/^scorer speaks protocol version $version, not 0/, 'a mapping of zeros');
 like(report_for(pack('L L Q Q', $magic, $version, 0, 4096) . "\0" x 8168), qr/^scorer/, 'a mapping of another size');
 is(report_for('short'), 'scorer was started without a mapping', 'a mapping too short');
 is(report_for(undef), 'scorer was started without a mapping', 'none at all');
