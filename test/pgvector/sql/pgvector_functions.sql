@@ -17,6 +17,11 @@ SELECT count(*), count(maxsim(q.m, d.m)) AS scores, count(*) FILTER (WHERE maxsi
 	   count(*) FILTER (WHERE maxsim(q.v, d.h) = maxsim(q.m, d.m16)) AS vh, count(*) FILTER (WHERE maxsim(q.h, d.v) = maxsim(q.m, d.m)) AS hv, count(*) FILTER (WHERE maxsim(q.v, d.m) = maxsim(q.m, d.m)) AS vm,
 	   count(*) FILTER (WHERE maxsim(q.m, d.v) = maxsim(q.m, d.m)) AS mv, count(*) FILTER (WHERE maxsim(q.h, d.m::real[]) = maxsim(q.m, d.m)) AS hr
 FROM queries q, docs d;
+SELECT count(*), count(*) FILTER (WHERE maxsim(q.v, d.h, w) = maxsim(q.m, d.m16, w)) AS weights, count(*) FILTER (WHERE maxsim_mean(q.h, d.v) = maxsim_mean(q.m, d.m)) AS mean,
+	   count(*) FILTER (WHERE maxsim_cosine(q.v, d.v) = maxsim_cosine(q.m, d.m)) AS cosine
+FROM queries q, docs d, LATERAL (SELECT array_agg(n::real) AS w FROM generate_series(1, q.id) n) weights;
+SELECT q.id, ARRAY(SELECT r FROM maxsim_rerank(q.v, '{1,2,3,4}', 'docs(id, h)', weights => array_fill(0.5, ARRAY[q.id])) r) = ARRAY(SELECT r FROM maxsim_rerank(q.m, '{1,2,3,4}', 'docs(id, m16)', weights => array_fill(0.5, ARRAY[q.id])) r) AS same,
+	   maxsim_scores(q.h, '{1,2}', 'docs(id, v)', weights => array_fill(0.5, ARRAY[q.id])) FROM queries q ORDER BY id;
 -- literals, and parameters without a type, are multivecs beside them as beside others
 SELECT maxsim('[[1,2]]', '{"[1,2]","[3,4]"}'::vector[]), maxsim('{"[1,2]"}'::vector[], '[[1,2],[3,4]]'), maxsim('{{1,2}}', '{"[1,2]","[3,4]"}'::halfvec[]), maxsim('[[1,2]]', '[[1,2],[3,4]]'),
 	   maxsim(ARRAY[[1,2]], '{"[3,4]"}'::vector[]), maxsim('[[1,2]]', ARRAY[[3,4]]::real[]), maxsim(ARRAY['[1,2]'::vector, '[1,1]'], ARRAY['[3,4]'::halfvec]);
