@@ -11,9 +11,10 @@
 # "check" target of its own that refuses.  So PGXS is read only for the goals of the
 # first line.
 
-EXTENSION = flash_maxsim
+# The second one, casts from and to pgvector's types, has its functions in the one library.
+EXTENSION = flash_maxsim flash_maxsim_pgvector
 MODULE_big = flash_maxsim
-DATA = sql/flash_maxsim--0.1.0.sql
+DATA = $(patsubst %,sql/%--0.1.0.sql,$(EXTENSION))
 PGFILEDESC = "flash_maxsim - late-interaction scoring and reranking"
 
 # A kernel file for another architecture compiles to nothing.

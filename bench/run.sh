@@ -9,6 +9,7 @@
 #	peers      maxsim-cpu and numpy (bench/peers.py); needs Python and a download
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
 #	           pgvector, in a Debian of its own, which needs root and a download
+#	casts      pgvector's arrays taken for multivecs, likewise
 #	python     examples/python/load.py (bench/python.sh); needs psycopg and numpy
 #
 # Without parts: engine, sql and encode; with --peers also peers and pgvector.  At the end it draws
@@ -65,8 +66,8 @@ parts=()
 for argument; do
 	case $argument in
 		--peers) parts=(engine sql encode peers pgvector) ;;
-		engine | sql | encode | peers | pgvector | python) parts+=("$argument") ;;
-		*) die "no part \"$argument\": engine, sql, encode, peers, pgvector, python" ;;
+		engine | sql | encode | peers | pgvector | casts | python) parts+=("$argument") ;;
+		*) die "no part \"$argument\": engine, sql, encode, peers, pgvector, casts, python" ;;
 	esac
 done
 [[ ${#parts[@]} -gt 0 ]] || parts=(engine sql encode)
@@ -79,12 +80,12 @@ for name in "${parts[@]}"; do
 			server_prepare
 			part "$name" "${name}_run"
 			;;
-		pgvector)
+		pgvector | casts)
 			if [[ -z $server_ready ]] && ! pgvector_here; then
-				part pgvector pgvector_in_root
+				part "$name" pgvector_in_root "$name"
 			else
 				server_prepare
-				part pgvector pgvector_run
+				part "$name" "${name}_run"
 			fi
 			;;
 		*)
