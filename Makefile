@@ -4,15 +4,17 @@
 #   make check    every test there is, in a throw-away PostgreSQL; installs what is missing
 #   make demo     the demonstration, likewise
 #   make bench    the benchmarks
+#   make quality  what each way of searching finds, of QUALITY_DATA (see bench/README.md)
 #   make format, make format-check           the C sources, by clang-format
 #
-# The last three lines must work where no PostgreSQL is installed yet, and PGXS has a
+# The lines but the first must work where no PostgreSQL is installed yet, and PGXS has a
 # "check" target of its own that refuses.  So PGXS is read only for the goals of the
 # first line.
 
-EXTENSION = flash_maxsim
+# The second one, casts from and to pgvector's types, has its functions in the one library.
+EXTENSION = flash_maxsim flash_maxsim_pgvector
 MODULE_big = flash_maxsim
-DATA = sql/flash_maxsim--0.1.0.sql
+DATA = $(patsubst %,sql/%--0.1.0.sql,$(EXTENSION))
 PGFILEDESC = "flash_maxsim - late-interaction scoring and reranking"
 
 # A kernel file for another architecture compiles to nothing.
@@ -31,7 +33,7 @@ PG_CONFIG ?= pg_config
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format))
 format_files = $(sort $(wildcard src/*.[ch] scorer/*.[ch] test/*.[ch] bench/*.[ch] cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c))
 
-own_goals = check demo bench format format-check
+own_goals = check demo bench quality format format-check
 
 # The scorer: a program of its own beside the library, from its own files and the
 # engine's.
@@ -107,6 +109,9 @@ demo:
 
 bench:
 	@bash bench/run.sh
+
+quality:
+	@bash bench/quality.sh
 
 format:
 	$(or $(CLANG_FORMAT),$(error needs clang-format)) -i $(format_files)

@@ -135,8 +135,8 @@ median_of()
 
 # --- results -----------------------------------------------------------------
 
-# COMMAND [COMMENT...]: the comment lines at the head of a result.
-head_print()
+# COMMAND [COMMENT...]: the comment lines at the head of a result: where it is from.
+machine_print()
 {
 	say "# cpu: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sed -n 1p), $(nproc) cores," \
 		"$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1048576 }' /proc/meminfo) of memory"
@@ -146,6 +146,12 @@ head_print()
 	say "# date: $(date -u +%Y-%m-%d)"
 	say "# command: $1"
 	[[ $# == 1 ]] || printf '# %s\n' "${@:2}"
+}
+
+# COMMAND [COMMENT...]: these, and the columns of a result.
+head_print()
+{
+	machine_print "$@"
 	printf '# benchmark\tengine\tformat\tshape\tmode\tdocs_per_s\tus_per_doc\tgflops\tshare_of_peak\n'
 }
 

@@ -18,17 +18,7 @@ done
 [[ ${#files[@]} -gt 0 ]] || exit 0
 
 # shellcheck disable=SC2016 # awk's own dollars
-awk -F '\t' '
-function text(x, y, anchor, class, string)
-{
-	printf "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">%s</text>\n", x, y, anchor, class, string
-}
-
-function bar(x, y, width, class)
-{
-	printf "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" class=\"%s\"/>\n", x, y, width, HEIGHT, class
-}
-
+awk -F '\t' "$(cat ../svg.awk)"'
 # A row: its label and its parts, as microseconds and class in turn.
 function row(label, parts,    n, part, i, x, total)
 {
@@ -36,7 +26,7 @@ function row(label, parts,    n, part, i, x, total)
 	x = LEFT
 	for (i = 1; i < n; i += 2)
 	{
-		bar(x, y, part[i] * scale, part[i + 1])
+		bar(x, y, part[i] * scale, HEIGHT, part[i + 1])
 		x += part[i] * scale
 		total += part[i]
 	}
@@ -63,7 +53,7 @@ function panel(title, largest)
 
 function legend(x, class, label)
 {
-	bar(x, y, 12, class)
+	bar(x, y, 12, HEIGHT, class)
 	text(x + 18, y + 14, "start", "label", label)
 }
 
@@ -109,17 +99,5 @@ END {
 			row((names[i] in own ? "flash_maxsim, " : "") names[i], peer[names[i]] (names[i] in own ? " engine" : " other"))
 	}
 	text(WIDTH - 10, y + 18, "end", "note", "32 query tokens, documents of 128 tokens unless said, 128 dimensions; one core; shorter is better")
-	printf "HEIGHT %d\n", y + 28
-}' "${files[@]}" | awk -v width=760 '
-/^HEIGHT/ { height = $2; next }
-{ body = body $0 "\n" }
-END {
-	printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\">\n", width, height, width, height
-	print "<title>Microseconds a document by system</title>"
-	print "<style>"
-	print "text { font: 13px system-ui, -apple-system, \"Segoe UI\", Helvetica, Arial, sans-serif; fill: #768390 }"
-	print ".title { font-weight: 600; font-size: 14px } .note { font-size: 12px } .value { font-weight: 600 }"
-	print ".other { fill: #8b949e } .own { fill: #2da44e } .detoast { fill: #d29922 } .engine { fill: #2f81f7 } .rest { fill: #a371f7 }"
-	print "</style>"
-	printf "%s</svg>\n", body
-}' >chart.svg
+	page("Microseconds a document by system", WIDTH, y + 28)
+}' "${files[@]}" >chart.svg

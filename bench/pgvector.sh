@@ -2,7 +2,8 @@
 #
 # pgvector.sh
 #	maxsim_rerank beside the SQL function that pgvector's published examples use for
-#	ColBERT, on the same documents, in turn on one connection.
+#	ColBERT, on the same documents, in turn on one connection; and what it costs to
+#	have pgvector's arrays taken for multivecs.
 #
 # Sourced by run.sh.  Debian has had pgvector since release 13 (trixie).  On a
 # system without, the part runs itself in a bare trixie: a folder that chroot
@@ -38,6 +39,7 @@ in_root()
 		chroot "$WORK/root" "$@" </dev/null
 }
 
+# PART
 pgvector_in_root()
 {
 	[[ $(id -u) == 0 ]] || die "needs root to make a Debian $SUITE with pgvector"
@@ -50,8 +52,8 @@ pgvector_in_root()
 	echo force-unsafe-io >"$WORK/root/etc/dpkg/dpkg.cfg.d/unsafe-io"
 	cp -r "$WORK/tree" "$WORK/root/root/flash_maxsim"
 	rm -f "$WORK/root/root/flash_maxsim/bench/results"/*
-	quietly root.log in_root bash /root/flash_maxsim/bench/run.sh pgvector
-	cat "$WORK/root/root/flash_maxsim/bench/results/pgvector.txt"
+	quietly root.log in_root bash /root/flash_maxsim/bench/run.sh "$1"
+	cat "$WORK/root/root/flash_maxsim/bench/results/$1.txt"
 }
 
 pgvector_load()
@@ -60,7 +62,7 @@ pgvector_load()
 	table_make docs_f32 "multivec($QUERY_DIM, f32)" 2 1000 128 "$QUERY_DIM" f32
 	lists_make docs_f32 1000 100
 	run_sql <<-END
-		CREATE EXTENSION vector;
+		CREATE EXTENSION IF NOT EXISTS flash_maxsim_pgvector CASCADE;
 
 		-- of each query token the largest cosine similarity, and their sum
 		CREATE FUNCTION max_sim(document vector[], query vector[]) RETURNS double precision AS \$\$
@@ -74,16 +76,12 @@ pgvector_load()
 			SELECT sum(similarity) FROM maxima
 		\$\$ LANGUAGE sql;
 
-		CREATE FUNCTION as_vectors(e multivec) RETURNS vector[] AS \$\$
-			SELECT array_agg(multivec_token(e, n)::vector ORDER BY n) FROM generate_series(1, multivec_ntokens(e)) n
-		\$\$ LANGUAGE sql;
-
 		CREATE UNLOGGED TABLE docs_f16 AS SELECT id, e::multivec($QUERY_DIM, f16) AS e FROM docs_f32;
 		ALTER TABLE docs_f16 ADD PRIMARY KEY (id);
 		CREATE TABLE docs_f16_ids AS TABLE docs_f32_ids;
-		CREATE UNLOGGED TABLE docs_vector AS SELECT id, as_vectors(e) AS e FROM docs_f32;
+		CREATE UNLOGGED TABLE docs_vector AS SELECT id, e::vector[] AS e FROM docs_f32;
 		ALTER TABLE docs_vector ADD PRIMARY KEY (id);
-		CREATE TABLE query_vector AS SELECT as_vectors(e) AS e FROM query;
+		CREATE TABLE query_vector AS SELECT e::vector[] AS e FROM query;
 	END
 	run_sql -c 'VACUUM ANALYZE'
 }
@@ -128,5 +126,44 @@ pgvector_run()
 		result rerank_100 flash_maxsim "$name" "$shape" per_row "$(median_of "per_row_$name" <"$log")"
 		result rerank_100 flash_maxsim "$name" "$shape" rerank "$(median_of "rerank_$name" <"$log")"
 		result_value rerank_100 flash_maxsim "$name" "$shape" ratio "$(median_of "ratio_$name" <"$log" | xargs printf '%.1f')"
+	done
+}
+
+# Casts of arrays, above what it takes to detoast them.
+casts_run()
+{
+	local folder=$WORK/scripts log=$WORK/rounds round type
+
+	table_make query multivec 1 1 "$QUERY_TOKENS" "$QUERY_DIM" f32
+	table_make docs "multivec($QUERY_DIM, f32)" 2 1000 128 "$QUERY_DIM" f32
+	lists_make docs 1000 100
+	as_user mkdir -p "$folder"
+	run_sql -c 'CREATE EXTENSION IF NOT EXISTS flash_maxsim_pgvector CASCADE'
+	for type in vector halfvec real; do
+		run_sql -c "CREATE UNLOGGED TABLE docs_$type AS SELECT id, e::${type}[] AS e FROM docs" -c "ALTER TABLE docs_$type ADD PRIMARY KEY (id)" \
+			-c "CREATE TABLE docs_${type}_ids AS TABLE docs_ids"
+		as_user cp "$(scripts_make "docs_$type" "${type}[]" 100)/rerank.sql" "$folder/rerank_$type.sql"
+		as_user tee "$folder/detoast_$type.sql" >/dev/null <<-END
+			\\set list random(1, 10)
+			SELECT sum(array_ndims(e)) FROM docs_$type WHERE id = ANY ((SELECT ids FROM docs_ids WHERE n = 100 AND list = :list)::bigint[]);
+		END
+		as_user tee "$folder/cast_$type.sql" >/dev/null <<-END
+			\\set list random(1, 10)
+			SELECT sum(multivec_ntokens(e)) FROM docs_$type WHERE id = ANY ((SELECT ids FROM docs_ids WHERE n = 100 AND list = :list)::bigint[]);
+		END
+	done
+	run_sql -c 'VACUUM ANALYZE'
+	for ((round = 0; round < ROUNDS; round++)); do
+		pgbench_round 900 "$folder"/{detoast,cast,rerank}_{vector,halfvec,real}.sql | awk '{ v[$1] = $2 / 100; print $1, v[$1] } END {
+			for (type in v) if (sub(/^cast_/, "", type)) print "above_" type, v["cast_" type] - v["detoast_" type] }' >>"$log"
+	done
+
+	head_print 'bench/run.sh casts' "pgvector: $(run_sql -c "SELECT extversion FROM pg_extension WHERE extname = 'vector'")" \
+		'detoast: the array fetched; cast: made a multivec as well; above: the difference'
+	for type in vector halfvec real; do
+		for round in detoast cast above; do
+			result cast - "$type" "128x$QUERY_DIM" "$round" "$(median_of "${round}_$type" <"$log")"
+		done
+		result rerank_100 flash_maxsim "$type" "${QUERY_TOKENS}x128x$QUERY_DIM" rerank "$(median_of "rerank_$type" <"$log")"
 	done
 }

@@ -5,12 +5,14 @@
 #
 #	engine     the CPU engines, without a server (bench/engine_bench.c)
 #	sql        the SQL functions, in a throw-away PostgreSQL (bench/sql.sh)
+#	encode     encodings and pooling, likewise (bench/encode.sh)
 #	peers      maxsim-cpu and numpy (bench/peers.py); needs Python and a download
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
 #	           pgvector, in a Debian of its own, which needs root and a download
+#	casts      pgvector's arrays taken for multivecs, likewise
 #	python     examples/python/load.py (bench/python.sh); needs psycopg and numpy
 #
-# Without parts: engine and sql; with --peers also peers and pgvector.  At the end it draws
+# Without parts: engine, sql and encode; with --peers also peers and pgvector.  At the end it draws
 # bench/results/chart.svg of what is there.  A result replaces the old one only
 # if its part runs to the end.
 
@@ -21,6 +23,8 @@ TMPDIR=${TMPDIR:-/var/tmp} # gigabytes, and /tmp may be in memory or without dev
 . "$ROOT/bench/bench.sh"
 # shellcheck source=bench/sql.sh
 . "$ROOT/bench/sql.sh"
+# shellcheck source=bench/encode.sh
+. "$ROOT/bench/encode.sh"
 # shellcheck source=bench/pgvector.sh
 . "$ROOT/bench/pgvector.sh"
 # shellcheck source=bench/python.sh
@@ -61,27 +65,27 @@ part()
 parts=()
 for argument; do
 	case $argument in
-		--peers) parts=(engine sql peers pgvector) ;;
-		engine | sql | peers | pgvector | python) parts+=("$argument") ;;
-		*) die "no part \"$argument\": engine, sql, peers, pgvector, python" ;;
+		--peers) parts=(engine sql encode peers pgvector) ;;
+		engine | sql | encode | peers | pgvector | casts | python) parts+=("$argument") ;;
+		*) die "no part \"$argument\": engine, sql, encode, peers, pgvector, casts, python" ;;
 	esac
 done
-[[ ${#parts[@]} -gt 0 ]] || parts=(engine sql)
+[[ ${#parts[@]} -gt 0 ]] || parts=(engine sql encode)
 
 work_make
 server_ready=
 for name in "${parts[@]}"; do
 	case $name in
-		sql | python)
+		sql | encode | python)
 			server_prepare
 			part "$name" "${name}_run"
 			;;
-		pgvector)
+		pgvector | casts)
 			if [[ -z $server_ready ]] && ! pgvector_here; then
-				part pgvector pgvector_in_root
+				part "$name" pgvector_in_root "$name"
 			else
 				server_prepare
-				part pgvector pgvector_run
+				part "$name" "${name}_run"
 			fi
 			;;
 		*)

@@ -1,6 +1,6 @@
 -- The demo: psql -f demo/demo.sql, after demo/load.sql.  Three questions with their best
--- passages, then how often each way of searching answers all twenty.  search.sql holds
--- the statements behind it.
+-- passages, the best title for each of all twenty, and how often each way of searching
+-- answers them.  search.sql holds the statements behind it.
 \set ON_ERROR_STOP on
 \set QUIET on
 \pset tuples_only on
@@ -17,11 +17,20 @@ FROM demo.passages;
 \echo
 \echo '    SELECT * FROM maxsim_rerank(query, candidate_ids, ''demo.passages(id, embedding)'', 3);'
 \echo
-\echo 'puts the best first.  [Brackets] mark the words that answered a word of the question.'
+\echo 'puts the best first.  **Stars** mark the words that answered a word of the question.'
 
 SELECT demo.answered(9);
 SELECT demo.answered(14);
 SELECT demo.answered(20);
+
+\echo
+\echo 'All questions, and the best of all passages by its title:'
+\echo
+SELECT format(E'%s. %s\n       %s  %s%s', lpad(q.id::text, 4), question, round(score::numeric, 2), title,
+			  CASE WHEN best.id = ANY (answers) THEN '   <- the answer' ELSE '' END)
+FROM demo.questions AS q, demo.reranked(q.id, ARRAY(SELECT id FROM demo.passages), 1) AS best
+	 JOIN demo.passages AS p ON p.id = best.id
+ORDER BY q.id;
 
 -- Every way of searching over every question.
 CREATE TEMPORARY TABLE found AS

@@ -43,24 +43,19 @@ AS $$
 	WHERE q.id = question_id AND result.id = ANY (q.answers)
 $$;
 
--- What the score consists of: for each token of the question, the token of the passage
--- with the greatest dot product.  The similarities add up to the score.
+-- What the score consists of: the word of the passage that each token of the question found.
+-- The similarities add up to the score.
 CREATE FUNCTION demo.matches(question_id integer, passage_id bigint)
 	RETURNS TABLE (question_token integer, question_word text, word_number integer, word text, similarity real)
 	LANGUAGE sql STABLE
 AS $$
-	WITH pair AS (
-		SELECT q.token, q.word AS asked, p.word AS found,
-			   maxsim(multivec_slice(question.embedding, q.token, 1), multivec_slice(passage.embedding, p.token, 1)) AS similarity
-		FROM demo.questions AS question JOIN demo.question_words AS q ON q.question = question.id,
-			 demo.passages AS passage JOIN demo.passage_words AS p ON p.passage = passage.id
-		WHERE question.id = question_id AND passage.id = passage_id
-	)
-	SELECT DISTINCT ON (token) token, lower(btrim((string_to_array(question, ' '))[asked], '.,:;?()')),
-		   found, lower(btrim((string_to_array(title || '. ' || body, ' '))[found], '.,:;?()')), similarity
-	FROM pair, demo.questions AS question, demo.passages AS passage
+	SELECT q.token, lower(btrim((string_to_array(question.question, ' '))[q.word], '.,:;?()')),
+		   p.word, lower(btrim((string_to_array(title || '. ' || body, ' '))[p.word], '.,:;?()')), m.similarity
+	FROM demo.questions AS question, demo.passages AS passage,
+		 maxsim_matches(question.embedding, passage.embedding) AS m
+		 JOIN demo.question_words AS q ON q.question = question_id AND q.token = m.query_token
+		 JOIN demo.passage_words AS p ON p.passage = passage_id AND p.token = m.doc_token
 	WHERE question.id = question_id AND passage.id = passage_id
-	ORDER BY token, similarity DESC, found
 $$;
 
 -- Breaks words into lines of at most width characters, each after an indent.
@@ -83,8 +78,8 @@ BEGIN
 END
 $$;
 
--- A result as the demo prints it: the passage with the words in brackets that answered a
--- word of the question, and, in other words than the question's, which answered which.
+-- A result as the demo prints it: the passage with **the words** marked that answered a word
+-- of the question, and, in other words than the question's, which answered which.
 CREATE FUNCTION demo.shown(question_id integer, passage_id bigint, rank bigint, score real) RETURNS text
 	LANGUAGE sql STABLE
 AS $$
@@ -94,7 +89,7 @@ AS $$
 	),
 	marked AS (
 		SELECT array_agg(CASE WHEN n IN (SELECT word_number FROM match)
-							  THEN regexp_replace(word, '^(\W*)(.*?)(\W*)$', '\1[\2]\3') ELSE word END ORDER BY n) AS words
+							  THEN regexp_replace(word, '^(\W*)(.*?)(\W*)$', '\1**\2**\3') ELSE word END ORDER BY n) AS words
 		FROM demo.passages AS p, unnest(string_to_array(title || '. ' || body, ' ')) WITH ORDINALITY AS w(word, n)
 		WHERE p.id = passage_id
 	),
@@ -125,7 +120,7 @@ DECLARE
 	rerank_done timestamptz := clock_timestamp();
 	stage record;
 BEGIN
-	RETURN QUERY SELECT format(E'\nQuestion: %s\n', question) FROM demo.questions WHERE id = question_id;
+	RETURN QUERY SELECT format(E'\nQuestion %s: %s\n', id, question) FROM demo.questions WHERE id = question_id;
 	FOR stage IN
 		VALUES ('full text', by_text, text_done - started),
 			   ('mean vector', by_mean, mean_done - text_done),

@@ -300,6 +300,15 @@ CREATE FUNCTION maxsim_matches(query multivec, document real[], weights double p
 	AS 'MODULE_PATHNAME', 'maxsim_matches_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 32;
 COMMENT ON FUNCTION maxsim_matches(multivec, real[], double precision[]) IS 'maxsim_matches with weights for a document that is an array [tokens][dimension]';
 
+CREATE FUNCTION maxsim_similarities(query multivec, document multivec, OUT query_token integer, OUT doc_token integer,
+									OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_similarities_multivec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 10000;
+COMMENT ON FUNCTION maxsim_similarities(multivec, multivec) IS 'the dot product of each query token with each document token, both counted from 1, a row each: query tokens * document tokens rows; the query is rounded to the document''s format, as maxsim() does; no rows for a document without tokens, an error for a query without';
+CREATE FUNCTION maxsim_similarities(query multivec, document real[], OUT query_token integer, OUT doc_token integer,
+									OUT similarity real) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'maxsim_similarities_real_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 10000;
+COMMENT ON FUNCTION maxsim_similarities(multivec, real[]) IS 'maxsim_similarities for a document that is an array [tokens][dimension]';
+
 -- the best documents of a group
 
 CREATE TYPE maxsim_hit AS (id text, score real);

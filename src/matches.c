@@ -1,7 +1,8 @@
 /*
  * matches.c
- *		The SQL function maxsim_matches(query, document[, weights]): which document token
- *		each query token found, the terms that maxsim() adds up.
+ *		Why a document has its score.  maxsim_matches(query, document[, weights]): which
+ *		document token each query token found, the terms that maxsim() adds up;
+ *		maxsim_similarities(query, document): every token with every one.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -39,8 +40,22 @@ dot(const float *a, const float *b, uint32 dim)
 	return sum;
 }
 
+/* A row of the result; tokens are counted from 0 here. */
+static void
+put_row(ReturnSetInfo *rsinfo, uint32 query_token, uint32 doc_token, double similarity)
+{
+	Datum values[3];
+	bool nulls[3] = {false};
+
+	values[0] = Int32GetDatum(query_token + 1);
+	values[1] = Int32GetDatum(doc_token + 1);
+	values[2] = Float4GetDatum(query_check_score((float) similarity));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* The rows of maxsim_similarities, or of maxsim_matches: for each query token the best. */
 static Datum
-matches(FunctionCallInfo fcinfo, const Tokens *tokens, const Tokens *document)
+compare(FunctionCallInfo fcinfo, const Tokens *tokens, const Tokens *document, bool best_only)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	ArrayType *weights = PG_NARGS() > 2 ? PG_GETARG_ARRAYTYPE_P(2) : NULL;
@@ -59,8 +74,6 @@ matches(FunctionCallInfo fcinfo, const Tokens *tokens, const Tokens *document)
 		const float *token = from + (uint64) i * query.dim;
 		double best = -INFINITY;
 		uint32 found = 0;
-		Datum values[3];
-		bool nulls[3] = {false};
 
 		for (uint32 j = 0; j < document->ntokens; j++)
 		{
@@ -68,27 +81,23 @@ matches(FunctionCallInfo fcinfo, const Tokens *tokens, const Tokens *document)
 
 			if (j % 1024 == 0)
 				CHECK_FOR_INTERRUPTS();
+			if (!best_only)
+				put_row(rsinfo, numbers[i], j, similarity);
 			/* of equals the first */
-			if (similarity > best)
+			else if (similarity > best)
 			{
 				best = similarity;
 				found = j;
 			}
 		}
-		if (query.weights != NULL)
-			best *= query.weights[i];
-		values[0] = Int32GetDatum(numbers[i] + 1);
-		values[1] = Int32GetDatum(found + 1);
-		values[2] = Float4GetDatum(query_check_score((float) best));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		if (best_only)
+			put_row(rsinfo, numbers[i], found, query.weights != NULL ? best * query.weights[i] : best);
 	}
 	return (Datum) 0;
 }
 
-/* maxsim_matches(query multivec, document multivec[, weights double precision[]]) */
-PG_FUNCTION_INFO_V1(maxsim_matches_multivec);
-Datum
-maxsim_matches_multivec(PG_FUNCTION_ARGS)
+static Datum
+compare_multivec(FunctionCallInfo fcinfo, bool best_only)
 {
 	Tokens query;
 	Tokens document;
@@ -96,13 +105,11 @@ maxsim_matches_multivec(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	query = tokens_from_multivec(PG_GETARG_MULTIVEC_P(0));
 	document = tokens_from_multivec(PG_GETARG_MULTIVEC_P(1));
-	return matches(fcinfo, &query, &document);
+	return compare(fcinfo, &query, &document, best_only);
 }
 
-/* maxsim_matches(query multivec, document real[][, weights double precision[]]) */
-PG_FUNCTION_INFO_V1(maxsim_matches_real_array);
-Datum
-maxsim_matches_real_array(PG_FUNCTION_ARGS)
+static Datum
+compare_real_array(FunctionCallInfo fcinfo, bool best_only)
 {
 	Tokens query;
 	Tokens document;
@@ -110,5 +117,37 @@ maxsim_matches_real_array(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	query = tokens_from_multivec(PG_GETARG_MULTIVEC_P(0));
 	document = tokens_from_array(PG_GETARG_ARRAYTYPE_P(1));
-	return matches(fcinfo, &query, &document);
+	return compare(fcinfo, &query, &document, best_only);
+}
+
+/* maxsim_matches(query multivec, document multivec[, weights double precision[]]) */
+PG_FUNCTION_INFO_V1(maxsim_matches_multivec);
+Datum
+maxsim_matches_multivec(PG_FUNCTION_ARGS)
+{
+	return compare_multivec(fcinfo, true);
+}
+
+/* maxsim_matches(query multivec, document real[][, weights double precision[]]) */
+PG_FUNCTION_INFO_V1(maxsim_matches_real_array);
+Datum
+maxsim_matches_real_array(PG_FUNCTION_ARGS)
+{
+	return compare_real_array(fcinfo, true);
+}
+
+/* maxsim_similarities(query multivec, document multivec) */
+PG_FUNCTION_INFO_V1(maxsim_similarities_multivec);
+Datum
+maxsim_similarities_multivec(PG_FUNCTION_ARGS)
+{
+	return compare_multivec(fcinfo, false);
+}
+
+/* maxsim_similarities(query multivec, document real[]) */
+PG_FUNCTION_INFO_V1(maxsim_similarities_real_array);
+Datum
+maxsim_similarities_real_array(PG_FUNCTION_ARGS)
+{
+	return compare_real_array(fcinfo, false);
 }

@@ -21,6 +21,7 @@
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
+#include "parser/parse_coerce.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -228,7 +229,9 @@ source_resolve(const char *name, Oid fn_oid)
 	List *relation_name;
 	Oid relation;
 	Oid type;
+	Oid multivec_type;
 	AttrNumber id_number;
+	bool is_cast = false;
 	char kind;
 
 	if (name == NULL)
@@ -265,22 +268,30 @@ source_resolve(const char *name, Oid fn_oid)
 
 	resolve_column(relation, document_column, &type);
 	source->document_type = type;
+	source->document_column = quote_identifier(document_column);
+	multivec_type = multivec_type_oid(fn_oid);
 	if (type == FLOAT4ARRAYOID)
 		source->type = DOCUMENT_REAL_ARRAY;
 	else if (type == FLOAT8ARRAYOID)
 		source->type = DOCUMENT_DOUBLE_ARRAY;
-	else if (type == multivec_type_oid(fn_oid))
+	else if (type == multivec_type)
 		source->type = DOCUMENT_MULTIVEC;
+	else if (can_coerce_type(1, &type, &multivec_type, COERCION_IMPLICIT))
+	{
+		is_cast = true;
+		source->type = DOCUMENT_MULTIVEC;
+		source->document_type = multivec_type;
+		source->document_column = psprintf("%s::%s", source->document_column, format_type_be_qualified(multivec_type));
+	}
 	else
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("document column \"%s\" of source \"%s\" has type %s", document_column, name, format_type_be(type)),
-				 errhint("A document is a multivec, real[] or double precision[].")));
+				 errhint("A document is a multivec, real[] or double precision[], or has an implicit cast to multivec.")));
 
 	source->ids_type = get_array_type(source->id_type);
 	source->relation = relation;
 	source->id_column = quote_identifier(id_column);
-	source->document_column = quote_identifier(document_column);
 	source->relation_name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
 													   get_rel_name(relation));
 	if (kind != RELKIND_VIEW && kind != RELKIND_FOREIGN_TABLE)
@@ -289,7 +300,8 @@ source_resolve(const char *name, Oid fn_oid)
 
 		look_at_indexes(source, opened, id_number);
 		source->is_spread = is_spread(source, kind);
-		source->is_plain = !source->is_spread && is_plain_table(opened);
+		/* a cast may be an error in a row that nobody has asked for */
+		source->is_plain = !source->is_spread && !is_cast && is_plain_table(opened);
 		table_close(opened, AccessShareLock);
 	}
 	/* a right to columns does not include system columns */

@@ -23,19 +23,19 @@ typedef struct Source
 {
 	const char *name; /* as the user wrote it */
 	DocumentType type;
-	Oid id_type;  /* int2, int4 or int8, below any domains */
-	Oid ids_type; /* an array of id_type */
-	Oid document_type;
+	Oid id_type;       /* int2, int4 or int8, below any domains */
+	Oid ids_type;      /* an array of id_type */
+	Oid document_type; /* of the column, or what it is cast to */
 	Oid relation;
 	const char *relation_name; /* this and the columns quoted, for a query */
 	const char *id_column;
-	const char *document_column;
-	bool has_index;        /* that finds rows by id */
-	bool has_unique_index; /* no snapshot of ours shows two rows of an id */
-	bool is_divided_by_id; /* an id says in which one of its partitions its row is */
-	bool is_spread;        /* over other servers, some of which a plan that knows the ids leaves out */
-	bool is_plain;         /* reading all of it and choosing gives the same rows */
-	bool shows_ctid;       /* and its rows' places may be read */
+	const char *document_column; /* with a cast to multivec, where that is needed */
+	bool has_index;              /* that finds rows by id */
+	bool has_unique_index;       /* no snapshot of ours shows two rows of an id */
+	bool is_divided_by_id;       /* an id says in which one of its partitions its row is */
+	bool is_spread;              /* over other servers, some of which a plan that knows the ids leaves out */
+	bool is_plain;               /* reading all of it and choosing gives the same rows */
+	bool shows_ctid;             /* and its rows' places may be read */
 } Source;
 
 /*

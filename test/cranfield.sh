@@ -10,6 +10,8 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=bench/collection.sh
+. bench/collection.sh
 data=${CRANFIELD:-../shared/cranfield}
 if [[ ! -r $data/reference.tsv.gz ]]; then
 	echo "skipped: no Cranfield collection in $data"
@@ -23,11 +25,6 @@ database=cranfield_$$
 psql -qXd postgres -c "CREATE DATABASE $database"
 trap 'psql -qXd postgres -c "DROP DATABASE $database"' EXIT
 export PGDATABASE=$database PGOPTIONS='-c client_min_messages=warning -c jit=off'
-
-sql()
-{
-	psql -qXAt -v ON_ERROR_STOP=1 "$@"
-}
 
 # NAME EXPECTED QUERY: one value.
 check()
@@ -44,53 +41,17 @@ check()
 	fi
 }
 
-# Lines of token lists to lines of multivecs: the vector of each word, and an array of the
-# weights where there is a third column.  Column 2 without words becomes [].
-multivecs()
-{
-	awk -F '\t' '
-		NR == FNR { vector[$1] = $2; next }
-		{
-			n = split($2, word, " ")
-			printf "%s\t[", $1
-			for (i = 1; i <= n; i++)
-				printf "%s[%s]", (i > 1 ? "," : ""), vector[word[i]]
-			printf "]"
-			if (NF > 2)
-				printf "\t{%s}", $3
-			print ""
-		}' <(gzip -dc "$data/words.tsv.gz") -
-}
-
-sql <<-'SQL'
-	CREATE EXTENSION flash_maxsim;
-	CREATE TABLE docs (id integer PRIMARY KEY, emb multivec(100, f32));
-	CREATE TABLE queries (id integer PRIMARY KEY, tokens multivec(100), weights real[]);
-	CREATE TABLE words (doc integer, words text);
-	CREATE TABLE questions (query integer, words text, weights text);
-	CREATE TABLE gains (query integer, doc integer, gain integer);
-	CREATE TABLE reference (query integer, doc integer, bm25 double precision, plain double precision, weighted double precision);
-SQL
-gzip -dc "$data/docs_tokens.tsv.gz" | multivecs | sql -c '\copy docs FROM STDIN'
-multivecs <"$data/queries_tokens.tsv" | sql -c '\copy queries FROM STDIN'
-gzip -dc "$data/docs_tokens.tsv.gz" | sql -c '\copy words FROM STDIN'
-sql -c '\copy questions FROM STDIN' <"$data/queries_tokens.tsv"
-sql -c '\copy gains FROM STDIN' <"$data/qrels.tsv"
+collection_load "$data"
+sql -c 'CREATE TABLE reference (query integer, doc integer, bm25 double precision, plain double precision, weighted double precision)'
 gzip -dc "$data/reference.tsv.gz" | sed 1d | sql -c '\copy reference FROM STDIN'
 
 sql <<-'SQL'
-	ANALYZE;
 	-- the 100 best by BM25: as given for half of the questions, computed for the others
-	CREATE TABLE terms AS
-		SELECT doc, word, count(*) AS tf FROM words, unnest(string_to_array(words, ' ')) word WHERE words <> '' GROUP BY doc, word;
 	CREATE TABLE candidates AS SELECT query, doc FROM reference;
 	INSERT INTO candidates
 		SELECT query, doc FROM (
-			SELECT query, doc, row_number() OVER (PARTITION BY query ORDER BY sum(idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / average))) DESC, doc) AS rank
-			FROM (SELECT query, unnest(string_to_array(words, ' ')) AS word FROM questions) q
-				JOIN (SELECT word, ln(1 + (1400 - count(*) + 0.5) / (count(*) + 0.5)) AS idf FROM terms GROUP BY word) i USING (word)
-				JOIN terms USING (word)
-				JOIN (SELECT doc, sum(tf) AS length, sum(sum(tf)) OVER () / 1400 AS average FROM terms GROUP BY doc) l USING (doc)
+			SELECT query, doc, row_number() OVER (PARTITION BY query ORDER BY sum(weight) DESC, doc) AS rank
+			FROM (SELECT query, unnest(string_to_array(words, ' ')) AS word FROM questions) q JOIN postings USING (word)
 			WHERE query NOT IN (SELECT query FROM reference) GROUP BY query, doc) r
 		WHERE rank <= 100;
 
@@ -102,8 +63,6 @@ sql <<-'SQL'
 								  'docs(id, emb)', weights => k.weights) WITH ORDINALITY r(doc_id, score, rank);
 
 	-- nDCG@10, gains as given
-	CREATE FUNCTION ideal(query integer) RETURNS double precision STABLE LANGUAGE sql AS $$
-		SELECT sum(gain / log(2, rank + 1)) FROM (SELECT gain, row_number() OVER (ORDER BY gain DESC) AS rank FROM gains g WHERE g.query = $1) i WHERE rank <= 10 $$;
 	CREATE FUNCTION ndcg(kind text, docs text) RETURNS double precision STABLE LANGUAGE sql AS $$
 		SELECT avg(ndcg) FROM (
 			SELECT q.id, coalesce(sum(gain / log(2, rank + 1)), 0) / ideal(q.id) AS ndcg

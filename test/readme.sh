@@ -1,14 +1,16 @@
 #!/bin/bash
 #
-# readme.sh
+# readme.sh [pgvector]
 #	Runs what README.md shows, in the order in which it stands there: each sql block
 #	in one psql session, whose output must be the text block that follows it, if one
 #	does; then the python blocks as one program.  Blocks with "…" are not complete.
+#	Those marked "sql pgvector" run on their own, when they are asked for.
 #
 # Uses the cluster of the environment (PGHOST, PGPORT, …), in a database of its own.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+kind=sql${1:+.$1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -18,6 +20,7 @@ awk -v work="$work" '
 		if (kind != "") { kind = ""; close(file); next }
 		kind = substr($0, 4)
 		if (kind != "text") n++
+		sub(/ /, ".", kind)
 		file = sprintf("%s/%02d.%s", work, n, kind)
 		next
 	}
@@ -40,8 +43,8 @@ verdict()
 	fi
 }
 
-for sql in "$work"/*.sql; do
-	name=$(basename "$sql" .sql)
+for sql in "$work"/*."$kind"; do
+	name=$(basename "$sql" ".$kind")
 	status=0
 	PGOPTIONS='-c client_min_messages=warning' psql -X -v ON_ERROR_STOP=1 -f "$sql" >"$work/$name.out" 2>&1 || status=1
 	if [[ -f $work/$name.text ]]; then
@@ -54,12 +57,20 @@ for sql in "$work"/*.sql; do
 	verdict "$(head -1 "$sql")" "$status"
 done
 
-# the system's Python has what apt installed, another one may come first
-for python in python3 /usr/bin/python3; do
-	! "$python" -c 'import psycopg, numpy' 2>/dev/null || break
-	python=
-done
-if [[ -n $python ]]; then
+python_blocks()
+{
+	local python status=0
+
+	# the system's Python has what apt installed, another one may come first
+	for python in python3 /usr/bin/python3; do
+		! "$python" -c 'import psycopg, numpy' 2>/dev/null || break
+		python=
+	done
+	if [[ -z $python ]]; then
+		echo "the Python blocks need psycopg 3 and numpy: skipped"
+		skipped=", 1 skipped"
+		return
+	fi
 	{
 		echo 'import numpy as np'
 		echo 'ids, arrays = range(100, 105), [np.full((3, 4), i, dtype="f4") for i in range(5)]'
@@ -74,15 +85,12 @@ if [[ -n $python ]]; then
 			assert loaded == [(100 + i, 3, "f16", [[i] * 4] * 3) for i in range(5)], loaded
 		EOF
 	} >"$work/readme.py"
-	status=0
 	PYTHONPATH=examples/python PYTHONDONTWRITEBYTECODE=1 "$python" "$work/readme.py" || status=1
 	verdict "the Python blocks" "$status"
-	skipped=
-else
-	echo "the Python blocks need psycopg 3 and numpy: skipped"
-	skipped=", 1 skipped"
-fi
+}
 
+skipped=
+[[ $kind != sql ]] || python_blocks
 psql -qXd postgres -c "DROP DATABASE $database"
 echo "$passed passed, $failed failed$skipped"
 [[ $failed == 0 ]]

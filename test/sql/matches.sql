@@ -17,3 +17,20 @@ SELECT count(*) FROM maxsim_matches('[[1,2]]', '[]'::multivec);
 SELECT count(*) FROM maxsim_matches('[[1,2]]', NULL::multivec);
 SELECT error_of($$SELECT maxsim_matches('[[1,2]]', '[[1,2,3]]'::multivec)$$), error_of($$SELECT maxsim_matches('[]', '[[1,2,3]]'::multivec)$$), error_of($$SELECT maxsim_matches('[[1e30]]', '[[1]]'::multivec(1,f16))$$),
 	   error_of($$SELECT maxsim_matches('[[1e30]]', '[[1e30]]'::multivec)$$), error_of($$SELECT maxsim_matches('[[1]]', '{{NULL}}'::real[])$$);
+-- maxsim_similarities: each with each
+SELECT * FROM maxsim_similarities('[[1,0],[-1,-1]]', '[[0,2],[3,0],[1,1]]'::multivec);
+SELECT * FROM maxsim_similarities('[[1,0],[-1,-1]]', '{{0,2},{3,0}}'::real[]);
+-- its best are the matches, to the bit and with the same choice among equals, in every format
+SELECT modifier, ntokens, count(*), bool_and((m.doc_token, m.similarity) = (s.doc_token, s.similarity)) AS same
+FROM unnest(ARRAY['multivec(70)', 'multivec(70,f16)', 'multivec(70,bf16)']) modifier, unnest(ARRAY[1, 33, 300]) ntokens,
+	LATERAL (SELECT match_tokens(1, 19, 70)::multivec AS q, CASE modifier WHEN 'multivec(70)' THEN match_tokens(2, ntokens, 70)::multivec(70)::multivec
+		WHEN 'multivec(70,f16)' THEN match_tokens(2, ntokens, 70)::multivec(70,f16)::multivec ELSE match_tokens(2, ntokens, 70)::multivec(70,bf16)::multivec END AS d) x,
+	LATERAL maxsim_matches(q, d) m, LATERAL (SELECT DISTINCT ON (query_token) * FROM maxsim_similarities(q, d) ORDER BY query_token, similarity DESC, doc_token) s
+WHERE m.query_token = s.query_token GROUP BY modifier, ntokens ORDER BY modifier, ntokens;
+SELECT count(*), count(DISTINCT (query_token, doc_token)), max(abs(similarity - maxsim(multivec_slice(q, query_token, 1), multivec_slice(d, doc_token, 1)))) < 1e-5 AS same
+FROM (SELECT match_tokens(1, 19, 70)::multivec AS q, match_tokens(2, 300, 70)::multivec AS d) x, LATERAL maxsim_similarities(q, d);
+SELECT count(*) FROM maxsim_similarities('[[1,2]]', '[]'::multivec);
+SELECT count(*) FROM maxsim_similarities('[[1,2]]', '{}'::real[]);
+SELECT count(*) FROM maxsim_similarities(NULL, '[[1,2]]'::multivec);
+SELECT error_of($$SELECT maxsim_similarities('[[1,2]]', '[[1,2,3]]'::multivec)$$), error_of($$SELECT maxsim_similarities('[]', '[[1,2,3]]'::multivec)$$),
+	   error_of($$SELECT maxsim_similarities('[[1e30]]', '[[1e30]]'::multivec)$$), error_of($$SELECT maxsim_similarities('[[1]]', '{{1},{NULL}}'::real[])$$);

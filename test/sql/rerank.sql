@@ -94,6 +94,7 @@ CREATE DOMAIN number AS bigint CHECK (VALUE > 0);
 CREATE DOMAIN small AS smallint;
 CREATE DOMAIN embedding AS multivec(2) CHECK (multivec_ntokens(VALUE) < 9);
 CREATE DOMAIN floats AS real[];
+CREATE DOMAIN bigints AS bigint[];
 CREATE FUNCTION of_types(id_type text, document_type text, key text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;
@@ -108,10 +109,21 @@ BEGIN
 END $$;
 SELECT id_type, key, document_type, of_types(id_type, document_type, key)
 FROM unnest(ARRAY['smallint', 'integer', 'bigint', 'number', 'small']) id_type, unnest(ARRAY['', 'PRIMARY KEY']) key,
-	 unnest(ARRAY['multivec', 'multivec(2,f16)', 'multivec(2,bf16)', 'real[]', 'double precision[]', 'embedding', 'floats']) document_type
+	 unnest(ARRAY['multivec', 'multivec(2,f16)', 'multivec(2,bf16)', 'real[]', 'double precision[]', 'embedding', 'floats', 'numeric[]', 'integer[]', 'bigints']) document_type
 ORDER BY 4, 1, 2, 3;
 SELECT id_type, document_type, error_of(format('SELECT of_types(%L, %L, '''')', id_type, document_type))
-FROM (VALUES ('numeric', 'multivec'), ('text', 'multivec'), ('real', 'multivec'), ('bigint', 'numeric[]'), ('bigint', 'integer[]'), ('bigint', 'text')) t(id_type, document_type);
+FROM (VALUES ('numeric', 'multivec'), ('text', 'multivec'), ('real', 'multivec'), ('bigint', 'text[]'), ('bigint', 'bytea'), ('bigint', 'text')) t(id_type, document_type);
+
+-- what is cast to multivec is cast in the rows that are asked for alone, however few the table has, and when the column is another
+CREATE TABLE some_bad (id integer, emb integer[]);
+INSERT INTO some_bad VALUES (1, '{{1,2}}'), (2, '{1,2}'), (3, '{{NULL}}'), (4, '{{3,4}}');
+SELECT maxsim_scores('[[1,0]]', '{4,5,1}', 'some_bad(id, emb)'), error_of($$SELECT maxsim_scores('[[1,0]]', '{1,2}', 'some_bad(id, emb)')$$), error_of($$SELECT maxsim_scores('[[1,0]]', '{3}', 'some_bad(id, emb)')$$);
+ALTER TABLE some_bad ADD PRIMARY KEY (id);
+SELECT maxsim_scores('[[1,0]]', '{4,5,1}', 'some_bad(id, emb)') FROM generate_series(1, 2);
+ALTER TABLE some_bad ALTER emb TYPE numeric[];
+SELECT maxsim_scores('[[1,0]]', '{4,5,1}', 'some_bad(id, emb)');
+ALTER TABLE some_bad ALTER emb TYPE multivec USING CASE WHEN id IN (1, 4) THEN emb::multivec END;
+SELECT maxsim_scores('[[1,0]]', '{4,2,1}', 'some_bad(id, emb)');
 
 -- an id more than once in the source
 CREATE TABLE twice (id integer, emb multivec);

@@ -49,14 +49,16 @@ sub receive
 my %values = (
 	f32 => pack('CCnNN', 1, 0, 0, 2, 3) . pack('f<6', 1 .. 6),
 	f16 => pack('CCnNN', 1, 1, 0, 2, 3) . pack('v6', 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600),
-	bf16 => pack('CCnNN', 1, 2, 0, 2, 3) . pack('v6', 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0));
+	bf16 => pack('CCnNN', 1, 2, 0, 2, 3) . pack('v6', 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0),
+	i8 => pack('CCnNN', 1, 3, 0, 2, 3) . pack('f<c2f<c2f<c2', 1, 1, 2, 0.5, 6, 8, 1, 5, 6),
+	b1 => pack('CCnNN', 1, 4, 0, 2, 3) . pack('C3', 0xc0, 0x40, 0x80));
 
 foreach my $format (sort keys %values)
 {
 	my $value = $values{$format};
 	my $length = length $value;
 
-	is_deeply([ receive($value) ], ['ok: [[1,2],[3,4],[5,6]]'], "$format: what is right is received");
+	is_deeply([ receive($value) ], [$format eq 'b1' ? 'ok: [[1,1],[-1,1],[1,-1]]' : 'ok: [[1,2],[3,4],[5,6]]'], "$format: what is right is received");
 
 	# cut after every byte
 	my @results = receive(map { substr($value, 0, $_) } 0 .. $length - 1);
@@ -75,13 +77,27 @@ foreach my $format (sort keys %values)
 		@results = receive(map { my $v = $value; substr($v, $at, 1) = chr($_); $v } @others);
 		my @wrong = grep { !/^22P03 binary multivec (has an unknown header|of \d+ tokens)/ } @results;
 		# f16 and bf16 are of one size: each is the other with other elements
-		if ($at == 1 && $format ne 'f32')
+		if ($at == 1 && $format =~ /f16/)
 		{
 			is(scalar(grep { /^ok: / } @wrong), 1, "$format: the other 16-bit format is received as such");
 			@wrong = grep { !/^ok: / } @wrong;
 		}
 		is(scalar @results, 255, "$format: an answer to each value of header byte $at");
 		is_deeply(\@wrong, [], "$format: every other value of header byte $at is an error");
+	}
+
+	if ($format eq 'i8')
+	{
+		my %scales = (-1 => -1, '-0' => '-0.0', Infinity => '9**9**9', NaN => '-sin(9**9**9)', '1e+37' => 1e37);
+		is_deeply([ receive(map { my $v = $value; substr($v, 18, 4) = pack('f<', eval $scales{$_}); $v } sort keys %scales) ],
+			[ map { "22003 $_ is out of range for the scale of a token in multivec format i8" } sort keys %scales ], 'i8: scales that are none are refused');
+		is_deeply([ receive(map { my $v = $value; substr($v, $_, 1) = "\x80"; $v } 16, 17, 22, 28) ], [ ('22003 -128 is out of range for multivec format i8') x 4 ], 'i8: so is -128');
+		next;
+	}
+	if ($format eq 'b1')
+	{
+		is_deeply([ receive(map { my $v = $value; substr($v, 12 + $_, 1) = "\xe0"; $v } 0 .. 2) ], [ ('22000 multivec in format b1 has bits beyond its dimension of 2') x 3 ], 'b1: bits beyond the dimension are refused');
+		next;
 	}
 
 	# NaN and infinity in every place
@@ -103,8 +119,8 @@ is(scalar(grep { /^(22P03|08P01) / } receive('multivec', '[[1,2]]', "\1" x 100, 
 # pg_dump and back
 $node->safe_psql(
 	'postgres', q{
-	CREATE TABLE docs (id integer PRIMARY KEY, any_shape multivec, f32 multivec(3), f16 multivec(3, f16), bf16 multivec(3, bf16), many multivec[]);
-	INSERT INTO docs SELECT i, v, v, v, v, ARRAY[v, '[]'] FROM generate_series(1, 200) i,
+	CREATE TABLE docs (id integer PRIMARY KEY, any_shape multivec, f32 multivec(3), f16 multivec(3, f16), bf16 multivec(3, bf16), i8 multivec(3, i8), b1 multivec(3, b1), many multivec[]);
+	INSERT INTO docs SELECT i, v, v, v, v, v, v, ARRAY[v, '[]'] FROM generate_series(1, 200) i,
 		LATERAL (SELECT array_agg(ARRAY[sin(i * t), exp(i % 15 - 10) * t, -1.0 / (i + t)]::real[])::multivec AS v FROM generate_series(1, i) t) s;
 	INSERT INTO docs (id, any_shape) VALUES (1001, '[[3.4028235e38,-3.4028235e38,1.1754944e-38,1e-45,-0]]'), (1002, '[]'), (1003, NULL), (1004, '[]'::multivec(7, f16));
 	INSERT INTO docs (id, any_shape) SELECT 2000, multivec(string_agg(set_byte(set_byte('\x0000', 0, i & 255), 1, i >> 8), ''), 2, 'f16') FROM generate_series(0, 65535) i WHERE i & x'7c00'::int <> x'7c00'::int;
@@ -113,11 +129,11 @@ $node->safe_psql(
 	CREATE MATERIALIZED VIEW scores AS SELECT id, maxsim('[[1,2,3]]', f32) AS score FROM docs;
 	CREATE INDEX ON docs (maxsim('[[1,2,3]]', f32));
 });
-my $everything = q{SELECT md5(string_agg(concat_ws('|', id, any_shape::real[], multivec_send(f32), multivec_send(f16), multivec_send(bf16), many), E'\n' ORDER BY id)) FROM docs};
+my $everything = q{SELECT md5(string_agg(concat_ws('|', id, any_shape::real[], multivec_send(f32), multivec_send(f16), multivec_send(bf16), multivec_send(i8), multivec_send(b1), many), E'\n' ORDER BY id)) FROM docs};
 my $shape = q{SELECT string_agg(format_type(atttypid, atttypmod) || attstorage::text, ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'docs'::regclass AND attnum > 0};
 my $views = q{SELECT (SELECT string_agg(best::text, '') FROM best), (SELECT md5(string_agg(scores::text, '' ORDER BY id)) FROM scores)};
 my @wanted = map { $node->safe_psql('postgres', $_) } $everything, $shape, $views;
-is($wanted[1], 'integerp,multivece,multivec(3)e,multivec(3,f16)e,multivec(3,bf16)e,multivec[]x', 'the table that is dumped');
+is($wanted[1], 'integerp,multivece,multivec(3)e,multivec(3,f16)e,multivec(3,bf16)e,multivec(3,i8)e,multivec(3,b1)e,multivec[]x', 'the table that is dumped');
 
 # The text form has no format: in a column without one, values come back as f32, which
 # holds each of them exactly.

@@ -44,7 +44,7 @@ $node->safe_psql(
 		('toasted', 24000, 'noise', 'e'), ('toasted and compressed', 2400000, 'zeros', 'x'), ('more than the buffer', 2400000, 'noise', 'e'), ('more than the buffer, compressed', 12000000, 'zeros', 'x');
 	-- every place holds n bytes; dimension 3 in f32 makes n / 12 tokens of them
 	CREATE VIEW lies AS SELECT place, storage, lie, CASE lie
-			WHEN 'format 3' THEN forged(3, 0, 3, n / 12, elements)
+			WHEN 'format 5' THEN forged(5, 0, 3, n / 12, elements)
 			WHEN 'format 255' THEN forged(255, 0, 3, n / 12, elements)
 			WHEN 'format f16' THEN forged(1, 0, 3, n / 12, elements)
 			WHEN 'reserved byte' THEN forged(0, 1, 3, n / 12, elements)
@@ -62,7 +62,7 @@ $node->safe_psql(
 			WHEN 'most dimensions' THEN forged(0, 0, 4294967295, n / 12, elements)
 			WHEN 'too many dimensions' THEN forged(0, 0, 65536, n / 12, elements)
 			WHEN 'everything' THEN forged(255, 16777215, 4294967295, 4294967295, elements) END AS bytes
-		FROM places, LATERAL (SELECT elements(kind, n) OFFSET 0) e(elements), unnest(ARRAY['format 3', 'format 255', 'format f16', 'reserved byte', 'reserved word',
+		FROM places, LATERAL (SELECT elements(kind, n) OFFSET 0) e(elements), unnest(ARRAY['format 5', 'format 255', 'format f16', 'reserved byte', 'reserved word',
 			'a token too many', 'a token too few', 'a byte too many', 'a byte too few', 'most tokens', 'most tokens that wrap', 'negative tokens', 'no tokens', 'no dimension', 'no dimension, no tokens',
 			'most dimensions', 'too many dimensions', 'everything']) lie;
 	CREATE TABLE p (id serial, place text, lie text, emb multivec);

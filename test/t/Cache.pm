@@ -36,7 +36,7 @@ sub seed
 sub pick { return $_[ rand @_ ] }
 
 my @tables = ('a', 'b', 'c', 'd');
-my @types = ('multivec(64, f32)', 'multivec(64, f16)', 'multivec(64, bf16)', 'real[]', 'double precision[]', 'multivec');
+my @types = ('multivec(64, f32)', 'multivec(64, f16)', 'multivec(64, bf16)', 'multivec(64, i8)', 'multivec(64, b1)', 'real[]', 'double precision[]', 'multivec');
 my $ndocuments = 40;
 
 # Makes tables a to d, each of 40 documents: inline, compressed, and of 3 kB, 30 kB and

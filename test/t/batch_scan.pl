@@ -48,7 +48,7 @@ sub tables
 {
 	my ($round) = @_;
 	my $dim = pick(1, 3, 8, 16);
-	my $type = pick('multivec', 'multivec', "multivec($dim)", "multivec($dim, f16)", "multivec($dim, bf16)", 'real[]', 'double precision[]');
+	my $type = pick('multivec', 'multivec', "multivec($dim)", "multivec($dim, f16)", "multivec($dim, bf16)", "multivec($dim, i8)", "multivec($dim, b1)", 'real[]', 'double precision[]');
 	my $rows = pick(12, 40, 150, 300);
 	my $kind = pick('plain', 'plain', 'plain', 'keyless', 'list', 'range', 'hash', 'inherited', 'unlogged');
 	my $columns = "gone int, id int NOT NULL, grp int, d $type, junk text, e multivec, wide text" . ($kind =~ /list|range|hash/ ? ', gen int' : ', gen int GENERATED ALWAYS AS (id * 2) STORED');
@@ -85,7 +85,7 @@ sub tables
 	{
 		# some documents come again, for ties
 		my $d = rand() < 0.2 && %made ? $made{ pick(sort { $a <=> $b } keys %made) } : document($type, $dim);
-		my $e = rand() < 0.5 ? document('multivec', $dim) : document("multivec($dim, f16)", $dim);
+		my $e = rand() < 0.5 ? document('multivec', $dim) : document("multivec($dim, " . pick('f16', 'i8', 'b1') . ')', $dim);
 		my $wide = rand() < 0.1 ? "repeat(md5('$id'), 200)" : rand() < 0.1 ? 'NULL' : "'w$id'";
 		my $generated = $kind =~ /list|range|hash/ ? ', ' . 2 * $id : '';
 		$made{$id} = $d;
