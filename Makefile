@@ -39,7 +39,7 @@ own_goals = check demo bench quality format format-check
 # engine's.
 SCORER = scorer/flash_maxsim_scorer
 scorer_objects := $(patsubst %.c,%.o,$(sort $(wildcard scorer/*.c)))
-engine_objects := src/engine_cpu.o src/cpu_features.o $(patsubst %.c,%.o,$(sort $(wildcard src/kernel_*.c)))
+engine_objects := src/engine_cpu.o src/engine_pack.o src/cpu_features.o $(patsubst %.c,%.o,$(sort $(wildcard src/kernel_*.c)))
 # CUDA=yes, on a machine with CUDA's compiler: with the GPU engine in the scorer.
 ifeq ($(CUDA),yes)
 CUDA_LIBRARY := build/cuda/libmaxsim_cuda.a

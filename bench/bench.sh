@@ -51,7 +51,7 @@ tools_build()
 	include=(-I "$("$PG_CONFIG" --includedir)" -L "$("$SYSTEM_PG_CONFIG" --libdir)")
 	quietly build.log as_user gcc -O2 -std=gnu99 -o "$WORK/make_data" "$tree/bench/make_data.c" -lm
 	quietly build.log as_user gcc -O2 -std=gnu99 -o "$WORK/engine_time" "$tree/bench/engine_time.c" \
-		"$tree"/src/engine_cpu.c "$tree"/src/cpu_features.c "$tree"/src/kernel_*.c
+		"$tree"/src/engine_cpu.c "$tree"/src/engine_pack.c "$tree"/src/cpu_features.c "$tree"/src/kernel_*.c -lm
 	quietly build.log as_user gcc -O2 -std=gnu99 -o "$WORK/parse_bench" "$tree/bench/parse_bench.c" "${include[@]}" -lpq
 }
 

@@ -32,6 +32,7 @@
 #define ALIGNMENT 16
 #define MAX_ROUNDS 101
 #define MAX_BATCH 2048
+#define MAX_DOCUMENTS (STREAM_BYTES / 256)
 #define ROUND_SECONDS 0.006
 #define PEAK_SECONDS 0.002
 
@@ -61,7 +62,11 @@ static const Shape shapes[] = {
 	{128, 300, 128},
 };
 
-static const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
+/* What is scored: documents of a format, and b1 also against signs of the query. */
+#define SIGNS MAXSIM_NFORMATS
+#define NKINDS (MAXSIM_NFORMATS + 1)
+
+static const char *const kind_names[NKINDS] = {"f32", "f16", "bf16", "i8", "b1", "signs"};
 static const char *const mode_names[] = {"hot", "stream"};
 
 static char *arena;
@@ -159,7 +164,7 @@ static double
 peak(const MaxsimEngine *engine)
 {
 #ifdef __x86_64__
-	if (strcmp(engine->name, "avx512") == 0)
+	if (strncmp(engine->name, "avx512", 6) == 0)
 		return peak_512();
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 		return peak_256();
@@ -175,30 +180,61 @@ fill_arena(MaxsimFormat format)
 	const size_t block = 1 << 20;
 	size_t i;
 
-	for (i = 0; i < block / maxsim_element_size(format); i++)
+	for (i = 0; i < block / sizeof(float); i++)
 	{
-		float value = random_float();
+		const float value = random_float();
+		uint16_t *halves = (uint16_t *) arena + 2 * i;
 
-		if (format == MAXSIM_F32)
-			((float *) arena)[i] = value;
-		else
-			((uint16_t *) arena)[i] = format == MAXSIM_F16 ? maxsim_f16_from_f32(value) : maxsim_bf16_from_f32(value);
+		switch (format)
+		{
+			case MAXSIM_F32:
+				((float *) arena)[i] = value;
+				break;
+			case MAXSIM_F16:
+				halves[0] = maxsim_f16_from_f32(value);
+				halves[1] = maxsim_f16_from_f32(random_float());
+				break;
+			case MAXSIM_BF16:
+				halves[0] = maxsim_bf16_from_f32(value);
+				halves[1] = maxsim_bf16_from_f32(random_float());
+				break;
+			default:
+				((uint32_t *) arena)[i] = random_below(UINT32_MAX);
+		}
 	}
 	for (i = block; i < STREAM_BYTES; i += block)
 		memcpy(arena + i, arena, block);
+}
+
+/* Scales of i8 that are numbers, in documents that lie where lay_out() wants them. */
+static void
+write_scales(const Shape *shape, bool stream)
+{
+	const size_t row_size = maxsim_row_size(MAXSIM_I8, shape->dim);
+	const float scale = 1.0f / 127;
+	uint32_t i;
+	uint32_t row;
+
+	for (i = 0; i < (stream ? ndocuments : 1); i++)
+		for (row = 0; row < shape->ntokens; row++)
+			memcpy((char *) documents[i].tokens + row * row_size, &scale, sizeof(scale));
 }
 
 /* Lays documents out in the arena one after another, then shuffles them. */
 static void
 lay_out(const Shape *shape, MaxsimFormat format, bool stream)
 {
-	const size_t size = (size_t) shape->ntokens * shape->dim * maxsim_element_size(format);
+	const size_t size = shape->ntokens * maxsim_row_size(format, shape->dim);
 	const size_t distance = size / ALIGNMENT * ALIGNMENT + 2 * ALIGNMENT; /* header, odd alignment */
 	uint32_t i;
 
 	ndocuments = (uint32_t) (STREAM_BYTES / distance);
+	if (ndocuments > MAX_DOCUMENTS)
+		ndocuments = MAX_DOCUMENTS;
 	for (i = 0; i < ndocuments; i++)
 		documents[i] = (MaxsimDocument){arena + (stream ? i : 0) * distance + ALIGNMENT, shape->ntokens};
+	if (format == MAXSIM_I8)
+		write_scales(shape, stream);
 	for (i = ndocuments - 1; i > 0; i--)
 	{
 		uint32_t other = random_below(i + 1);
@@ -211,11 +247,12 @@ lay_out(const Shape *shape, MaxsimFormat format, bool stream)
 
 /* One case: a line of output. */
 static void
-run_case(const MaxsimEngine *engine, MaxsimFormat format, const Shape *shape, bool stream)
+run_case(const MaxsimEngine *engine, int kind, const Shape *shape, bool stream)
 {
+	const MaxsimFormat format = kind == SIGNS ? MAXSIM_B1 : (MaxsimFormat) kind;
 	const double flop = 2.0 * shape->query * shape->ntokens * shape->dim;
 	float *tokens = malloc(sizeof(float) * shape->query * shape->dim);
-	MaxsimQuery query = {tokens, NULL, shape->query, shape->dim};
+	MaxsimQuery query = {tokens, NULL, shape->query, shape->dim, kind == SIGNS};
 	void *memory = malloc(engine->prepared_size(&query, format));
 	static float scores[MAX_BATCH];
 	MaxsimBatch batch = {NULL, documents, 16, scores, NULL, NULL};
@@ -266,7 +303,7 @@ run_case(const MaxsimEngine *engine, MaxsimFormat format, const Shape *shape, bo
 		shares[round] = rate * flop * 2 / (before + after);
 	}
 	rate = median(rates, rounds);
-	printf("engine\t%s\t%s\t%ux%ux%u\t%s\t%.0f\t%.3f\t%.1f\t", engine->name, format_names[format], shape->query,
+	printf("engine\t%s\t%s\t%ux%ux%u\t%s\t%.0f\t%.3f\t%.1f\t", engine->name, kind_names[kind], shape->query,
 		   shape->ntokens, shape->dim, mode_names[stream], rate, 1e6 / rate, rate * flop * 1e-9);
 	if (peak(engine) > 0)
 		printf("%.3f\n", median(shares, rounds));
@@ -312,6 +349,14 @@ wanted(int argc, char **argv, const char *name, const char *value)
 	return true;
 }
 
+/* AVX-512 without VNNI or VPOPCNTDQ has kernels of its own for i8 and signs alone. */
+static bool
+differs_not(const MaxsimEngine *engine, int kind)
+{
+	return strncmp(engine->name, "avx512_", 7) == 0 &&
+		   kind != (strcmp(engine->name, "avx512_base") == 0 ? (int) MAXSIM_I8 : SIGNS);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -323,7 +368,7 @@ main(int argc, char **argv)
 	if (rounds < 1 || rounds > MAX_ROUNDS)
 		rounds = MAX_ROUNDS;
 	arena = mmap(NULL, STREAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	documents = malloc(sizeof(MaxsimDocument) * (STREAM_BYTES / 256));
+	documents = malloc(sizeof(MaxsimDocument) * MAX_DOCUMENTS);
 	if (arena == MAP_FAILED || documents == NULL)
 	{
 		perror("engine_bench");
@@ -331,11 +376,11 @@ main(int argc, char **argv)
 	}
 
 	print_head(argc, argv);
-	for (MaxsimFormat format = 0; format < MAXSIM_NFORMATS; format++)
+	for (int kind = 0; kind < NKINDS; kind++)
 	{
-		if (!wanted(argc, argv, "format", format_names[format]))
+		if (!wanted(argc, argv, "format", kind_names[kind]))
 			continue;
-		fill_arena(format);
+		fill_arena(kind == SIGNS ? MAXSIM_B1 : (MaxsimFormat) kind);
 		for (int e = 0; maxsim_cpu_engine_at(e, &supported); e++)
 			for (int s = 0; s < LENGTHOF(shapes); s++)
 				for (int stream = 0; stream < 2; stream++)
@@ -344,11 +389,11 @@ main(int argc, char **argv)
 					char name[64];
 
 					snprintf(name, sizeof(name), "%ux%ux%u", shapes[s].query, shapes[s].ntokens, shapes[s].dim);
-					if (!supported || (s > 0 && (stream || strcmp(engine->name, "portable") == 0)) ||
+					if (!supported || differs_not(engine, kind) || (s > 0 && (stream || strcmp(engine->name, "portable") == 0)) ||
 						!wanted(argc, argv, "engine", engine->name) || !wanted(argc, argv, "shape", name) ||
 						!wanted(argc, argv, "mode", mode_names[stream]))
 						continue;
-					run_case(engine, format, &shapes[s], stream);
+					run_case(engine, kind, &shapes[s], stream);
 				}
 	}
 	return 0;

@@ -31,11 +31,11 @@ now(void)
 	return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
 }
 
-/* Fills n elements with values between -1 and 1; they repeat, which saves time. */
+/* Fills n elements of a format of floats with values between -1 and 1; they repeat, which saves time. */
 static void
 fill(MaxsimFormat format, char *out, size_t n)
 {
-	const size_t size = maxsim_element_size(format);
+	const size_t size = format == MAXSIM_F32 ? sizeof(float) : sizeof(uint16_t);
 	const size_t period = n < 1 << 20 ? n : 1 << 20;
 
 	for (size_t i = 0; i < period; i++)
@@ -77,10 +77,10 @@ time_documents(const MaxsimEngine *engine, MaxsimPrepared *query, const MaxsimDo
 int
 main(int argc, char **argv)
 {
-	static const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
+	static const char *const format_names[] = {"f32", "f16", "bf16"};
 	const MaxsimEngine *engine = maxsim_cpu_engine();
 	MaxsimFormat format = MAXSIM_F32;
-	MaxsimQuery query = {NULL, NULL, 0, 0};
+	MaxsimQuery query = {0};
 	MaxsimPrepared *prepared;
 	MaxsimDocument *documents;
 	char message[MAXSIM_MESSAGE_SIZE];
@@ -95,15 +95,15 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: engine_time QUERYxTOKENSxDIM f32|f16|bf16\n");
 		return 1;
 	}
-	while (format < MAXSIM_NFORMATS && strcmp(argv[2], format_names[format]) != 0)
+	while (format <= MAXSIM_BF16 && strcmp(argv[2], format_names[format]) != 0)
 		format++;
-	if (format == MAXSIM_NFORMATS)
+	if (format > MAXSIM_BF16)
 	{
 		fprintf(stderr, "engine_time: no format \"%s\"\n", argv[2]);
 		return 1;
 	}
 
-	distance = (size_t) ntokens * query.dim * maxsim_element_size(format) / ALIGNMENT * ALIGNMENT + 2 * ALIGNMENT;
+	distance = ntokens * maxsim_row_size(format, query.dim) / ALIGNMENT * ALIGNMENT + 2 * ALIGNMENT;
 	ndocuments = (uint32_t) (STREAM_BYTES / distance);
 	tokens = malloc((size_t) query.ntokens * query.dim * sizeof(float));
 	arena = malloc(STREAM_BYTES);
@@ -114,7 +114,7 @@ main(int argc, char **argv)
 		return 1;
 	}
 	fill(MAXSIM_F32, (char *) tokens, (size_t) query.ntokens * query.dim);
-	fill(format, arena, STREAM_BYTES / maxsim_element_size(format));
+	fill(format, arena, STREAM_BYTES / maxsim_row_size(format, 1));
 	query.tokens = tokens;
 	if (engine->prepare(&query, format, malloc(engine->prepared_size(&query, format)), &prepared, message) != MAXSIM_OK)
 	{

@@ -5,7 +5,7 @@
  *		make_data SEED DOCUMENTS TOKENS DIM FORMAT
  *
  * writes rows (id bigint, e) with ids from 1.  FORMAT is that of a multivec (f32,
- * f16 or bf16), or "array" for a real[].  Tokens are unit vectors; each is picked
+ * f16, bf16, i8 or b1), or "array" for a real[].  Tokens are unit vectors; each is picked
  * from a pool of random ones, which saves most of the time and leaves no two
  * documents alike.
  */
@@ -26,10 +26,12 @@ typedef enum Form
 	FORM_F32 = MAXSIM_F32,
 	FORM_F16 = MAXSIM_F16,
 	FORM_BF16 = MAXSIM_BF16,
+	FORM_I8 = MAXSIM_I8,
+	FORM_B1 = MAXSIM_B1,
 	FORM_ARRAY
 } Form;
 
-static const char *const form_names[] = {"f32", "f16", "bf16", "array"};
+static const char *const form_names[] = {"f32", "f16", "bf16", "i8", "b1", "array"};
 
 static uint64_t state;
 
@@ -73,7 +75,7 @@ static size_t
 token_size(Form form, uint32_t dim)
 {
 	/* an array's elements each have their length before them */
-	return form == FORM_ARRAY ? dim * 8 : dim * maxsim_element_size((MaxsimFormat) form);
+	return form == FORM_ARRAY ? dim * 8 : maxsim_row_size((MaxsimFormat) form, dim);
 }
 
 /* Writes one random unit vector in the form. */
@@ -81,12 +83,19 @@ static void
 make_token(Form form, uint32_t dim, float *values, char *out)
 {
 	double sum = 0;
+	float scale = 0;
 
 	for (uint32_t i = 0; i < dim; i++)
 	{
 		values[i] = (float) random_bits() * 0x1p-31f - 1;
 		sum += (double) values[i] * values[i];
 	}
+	for (uint32_t i = 0; i < dim; i++)
+		scale = fmaxf(scale, fabsf((float) (values[i] / sqrt(sum))) / 127);
+	if (form == FORM_I8)
+		memcpy(out, &scale, sizeof(scale));
+	else if (form == FORM_B1)
+		memset(out, 0, token_size(form, dim));
 	for (uint32_t i = 0; i < dim; i++)
 	{
 		float value = (float) (values[i] / sqrt(sum));
@@ -97,6 +106,10 @@ make_token(Form form, uint32_t dim, float *values, char *out)
 			((uint16_t *) out)[i] = maxsim_f16_from_f32(value);
 		else if (form == FORM_BF16)
 			((uint16_t *) out)[i] = maxsim_bf16_from_f32(value);
+		else if (form == FORM_I8)
+			out[sizeof(scale) + i] = (char) lrintf(fmaxf(fminf(value / scale, 127), -127));
+		else if (form == FORM_B1)
+			out[i / 8] |= (char) ((value > 0) * 0x80 >> i % 8);
 		else
 		{
 			uint32_t bits;
@@ -147,7 +160,7 @@ main(int argc, char **argv)
 
 	if (argc != 6)
 	{
-		fprintf(stderr, "usage: make_data SEED DOCUMENTS TOKENS DIM f32|f16|bf16|array\n");
+		fprintf(stderr, "usage: make_data SEED DOCUMENTS TOKENS DIM f32|f16|bf16|i8|b1|array\n");
 		return 1;
 	}
 	state = strtoull(argv[1], NULL, 10) * 2654435761u + 88172645463325252u;

@@ -37,7 +37,7 @@ F32 = 0
 
 class Query(ctypes.Structure):
     _fields_ = [("tokens", ctypes.c_void_p), ("weights", ctypes.c_void_p),
-                ("ntokens", ctypes.c_uint32), ("dim", ctypes.c_uint32)]
+                ("ntokens", ctypes.c_uint32), ("dim", ctypes.c_uint32), ("signs", ctypes.c_bool)]
 
 
 class Document(ctypes.Structure):

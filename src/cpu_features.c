@@ -22,6 +22,8 @@
 #define LEAF7_EBX_AVX512DQ (1u << 17)
 #define LEAF7_EBX_AVX512BW (1u << 30)
 #define LEAF7_EBX_AVX512VL (1u << 31)
+#define LEAF7_ECX_AVX512_VNNI (1u << 11)
+#define LEAF7_ECX_AVX512_VPOPCNTDQ (1u << 14)
 
 #define LEAF1_ECX_AVX2_SET (LEAF1_ECX_FMA | LEAF1_ECX_AVX | LEAF1_ECX_F16C)
 #define LEAF7_EBX_AVX512_SET \
@@ -59,7 +61,13 @@ detect(void)
 	{
 		features |= MAXSIM_CPU_AVX2;
 		if ((ebx & LEAF7_EBX_AVX512_SET) == LEAF7_EBX_AVX512_SET && (xcr0 & XCR0_AVX512) == XCR0_AVX512)
+		{
 			features |= MAXSIM_CPU_AVX512;
+			if (ecx & LEAF7_ECX_AVX512_VNNI)
+				features |= MAXSIM_CPU_AVX512_VNNI;
+			if (ecx & LEAF7_ECX_AVX512_VPOPCNTDQ)
+				features |= MAXSIM_CPU_AVX512_VPOPCNTDQ;
+		}
 	}
 	return features;
 }

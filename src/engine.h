@@ -15,7 +15,8 @@
  *	- The query is first rounded to the document's element format; products are
  *	  accumulated in float32 or better.  f32 documents get true float32.  For i8 and
  *	  b1 documents the query is rounded to 11 bits or more of its token's largest
- *	  component instead, to multiples of a power of two.
+ *	  component instead, to multiples of a power of two; or, if it asks so, b1 documents
+ *	  get its signs.
  *	- No padding ever takes part: all-negative similarities stay negative.
  *	- A score depends on its query and its document alone, bit for bit on one
  *	  engine: not on what else is in the batch, its order or its alignment.
@@ -38,8 +39,8 @@
  * a row of maxsim_row_size() bytes, little-endian:
  *
  *	f32, f16, bf16	dim elements.
- *	i8				a float32 scale, finite and not negative, then dim int8 from -127 to
- *					127; a component is scale * int8.
+ *	i8				a float32 scale, not negative and at most FLT_MAX / 127, then dim
+ *					int8 from -127 to 127; a component is scale * int8.
  *	b1				(dim + 7) / 8 bytes, the first dimension in the highest bit; a component
  *					is 1 where the bit is set, -1 where it is not.  Bits beyond dim are 0.
  */
@@ -73,6 +74,7 @@ typedef struct MaxsimQuery
 	const float *weights; /* [ntokens], finite; NULL stands for all 1 */
 	uint32_t ntokens;     /* at least 1 */
 	uint32_t dim;         /* at least 1 */
+	bool signs;           /* take the components' signs, 1 where > 0, else -1: b1 documents only */
 } MaxsimQuery;
 
 /*
@@ -163,7 +165,8 @@ extern const MaxsimEngine *maxsim_cpu_engine(void);
 
 /*
  * The CPU engine number i with one instruction set, best first, named for that
- * set: "avx512", "avx2", "neon", "portable".  NULL past the last one built.
+ * set: "avx512", "avx2", "neon", "portable", and for AVX-512 without VPOPCNTDQ
+ * "avx512_vnni", without VNNI either "avx512_base".  NULL past the last one built.
  * *supported says whether it can run here.
  */
 extern const MaxsimEngine *maxsim_cpu_engine_at(int i, bool *supported);

@@ -1,16 +1,17 @@
 /*
  * engine_cpu.c
- *		The CPU engine but for its kernels: lays out the query, walks documents in
- *		tiles and panels, and sums the maxima.
+ *		The CPU engine but for its kernels and packings: plans a prepared query, walks
+ *		documents in tiles and panels, and sums the maxima.
  *
- * A document is read where it lies.  Tokens in a 16-bit format are converted, a
- * panel of a tile at a time, into a buffer that stays in the first-level cache.
+ * A document is read where it lies.  Tokens that are not multiplied as they are
+ * get converted, a panel of a tile at a time, into a buffer that stays in the
+ * first-level cache.
  * Nothing here depends on the length or number of documents; what grows with the
  * query is in the memory that the caller gave to prepare().
  */
 #include "engine_cpu.h"
 #include "cpu_features.h"
-#include "element.h"
+#include "engine_pack.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,28 +24,31 @@ typedef struct MaxsimGroup
 {
 	const MaxsimTileKernel *tiles;
 	uint32_t lanes;
-	bool converts; /* leaves the panel as float32 in wide */
-	float *query;  /* [panels][depth][lanes] or [panels][lanes][depth] */
+	bool converts; /* leaves the panel in wide for the groups after it */
+	char *query;   /* see engine_pack.h */
 	float *maxima; /* [lanes] */
 	float *totals; /* [rows][lanes] */
 } MaxsimGroup;
 
 struct MaxsimPrepared
 {
-	const MaxsimKernels *kernels;
-	size_t element_size;
+	const MaxsimMethod *method;
+	const MaxsimPacking *packing;
+	uint64_t pace;        /* see MaxsimKernels */
 	size_t row_size;      /* bytes of a document token */
 	size_t prefetch_step; /* see MaxsimTile */
 	uint32_t dim;
+	uint32_t panel; /* dimensions of a panel but the last */
 	size_t ntokens;
 	size_t nlanes;
 	size_t ngroups;
 	MaxsimGroup *groups;
-	float *weights; /* [nlanes], 0 beyond ntokens */
-	float *maxima;  /* [nlanes], that of query token i at i */
-	float *wide;    /* [height][MAXSIM_PANEL] */
-	uint64_t work;  /* multiply-adds since the interrupt callback was called */
-	bool folded;    /* any document token since begin() */
+	double *weights; /* [nlanes], with the unit's factor */
+	double *offsets; /* [nlanes], the unit's */
+	float *maxima;   /* [nlanes], that of query token i at i */
+	char *wide;      /* [height][MAXSIM_PANEL] */
+	uint64_t work;   /* multiply-adds since the interrupt callback was called */
+	bool folded;     /* any document token since begin() */
 };
 
 /* Where the parts of a prepared query begin, in bytes. */
@@ -55,17 +59,33 @@ typedef struct MaxsimLayout
 	size_t groups;
 	size_t query;
 	size_t weights;
+	size_t offsets;
 	size_t maxima;
 	size_t totals;
 	size_t wide;
 	size_t size;
 } MaxsimLayout;
 
+static const char *const format_names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16", "i8", "b1"};
+
+static int
+method_number(const MaxsimQuery *query, MaxsimFormat format)
+{
+	return query->signs ? MAXSIM_SIGNS : (int) format;
+}
+
+/* Signs are counted, so that there are no partial sums to round. */
+static uint32_t
+panel_size(int method, uint32_t dim)
+{
+	return method == MAXSIM_SIGNS ? dim : MAXSIM_PANEL;
+}
+
 /* The shape of the group for the first of ntokens query tokens that are left. */
 static const MaxsimShape *
-choose_shape(const MaxsimKernels *kernels, size_t ntokens)
+choose_shape(const MaxsimMethod *method, size_t ntokens)
 {
-	const MaxsimShape *shape = kernels->shapes;
+	const MaxsimShape *shape = method->shapes;
 
 	while (ntokens < shape->least)
 		shape++;
@@ -84,16 +104,27 @@ reserve(MaxsimLayout *layout, size_t count, size_t size, size_t *offset)
 		   !__builtin_add_overflow(layout->size, bytes / CACHE_LINE * CACHE_LINE, &layout->size);
 }
 
+/* Bytes of a packed query token in the first dimensions, as many as whole panels or all. */
+static size_t
+packed_size(const MaxsimPacking *packing, uint32_t dimensions)
+{
+	const size_t whole = ((size_t) dimensions + packing->multiple - 1) / packing->multiple * packing->multiple;
+
+	return whole * packing->query / 8;
+}
+
 /*
  * Plans the memory of a prepared query; false if its size exceeds size_t.  Unused
  * lanes of the last group take part in everything but the sum.
  */
 static bool
-lay_out(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimLayout *layout)
+lay_out(const MaxsimKernels *kernels, const MaxsimQuery *query, int number, MaxsimLayout *layout)
 {
-	const MaxsimShape *widest = kernels->shapes;
+	const MaxsimMethod *method = kernels->methods[number];
+	const MaxsimPacking *packing = method->packing;
+	const MaxsimShape *widest = method->shapes;
+	const size_t ntotals = query->dim > panel_size(number, query->dim) ? method->height : 0;
 	size_t left = query->ntokens;
-	size_t nvalues;
 	size_t header;
 
 	layout->ngroups = left / widest->lanes;
@@ -101,7 +132,7 @@ lay_out(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimLayout *la
 	left -= layout->nlanes;
 	while (left > 0)
 	{
-		const MaxsimShape *shape = choose_shape(kernels, left);
+		const MaxsimShape *shape = choose_shape(method, left);
 
 		layout->ngroups++;
 		layout->nlanes += shape->lanes;
@@ -109,79 +140,31 @@ lay_out(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimLayout *la
 	}
 
 	layout->size = 0;
-	if (__builtin_mul_overflow(layout->nlanes, (size_t) query->dim, &nvalues) ||
-		!reserve(layout, 1, sizeof(MaxsimPrepared), &header) ||
+	if (!reserve(layout, 1, sizeof(MaxsimPrepared), &header) ||
 		!reserve(layout, layout->ngroups, sizeof(MaxsimGroup), &layout->groups) ||
-		!reserve(layout, nvalues, sizeof(float), &layout->query) ||
-		!reserve(layout, layout->nlanes, sizeof(float), &layout->weights) ||
+		!reserve(layout, layout->nlanes, packed_size(packing, query->dim), &layout->query) ||
+		!reserve(layout, layout->nlanes, sizeof(double), &layout->weights) ||
+		!reserve(layout, layout->nlanes, sizeof(double), &layout->offsets) ||
 		!reserve(layout, layout->nlanes, sizeof(float), &layout->maxima) ||
-		!reserve(layout, layout->nlanes, kernels->height * sizeof(float), &layout->totals) ||
-		!reserve(layout, kernels->height, MAXSIM_PANEL * sizeof(float), &layout->wide))
+		!reserve(layout, layout->nlanes, ntotals * sizeof(float), &layout->totals) ||
+		!reserve(layout, method->height, MAXSIM_PANEL * packing->wide / 8, &layout->wide))
 		return false;
 
 	/* the slack lets memory begin anywhere */
 	return !__builtin_add_overflow(layout->size, CACHE_LINE - 1, &layout->size);
 }
 
-/* The value as an element of that format holds it; infinite if none does. */
-static float
-round_to_format(float value, MaxsimFormat format)
-{
-	switch (format)
-	{
-		case MAXSIM_F16:
-			return maxsim_f16_to_f32(maxsim_f16_from_f32(value));
-		case MAXSIM_BF16:
-			return maxsim_bf16_to_f32(maxsim_bf16_from_f32(value));
-		case MAXSIM_F32:
-			break;
-	}
-	return value;
-}
-
-/*
- * Copies one query token into its lane, or zeros if token is NULL.  False: the
- * value of dimension *misfit is out of range.
- */
-static bool
-pack_token(const MaxsimGroup *group, bool by_token, uint32_t lane, const float *token, uint32_t dim,
-		   MaxsimFormat format, uint32_t *misfit)
-{
-	uint32_t done;
-	uint32_t depth;
-	uint32_t k;
-
-	for (done = 0; done < dim; done += depth)
-	{
-		float *panel = group->query + (size_t) done * group->lanes;
-
-		depth = dim - done < MAXSIM_PANEL ? dim - done : MAXSIM_PANEL;
-		for (k = 0; k < depth; k++)
-		{
-			float value = token ? round_to_format(token[done + k], format) : 0;
-
-			if (!maxsim_is_finite(value))
-			{
-				*misfit = done + k;
-				return false;
-			}
-			panel[by_token ? lane * depth + k : k * group->lanes + lane] = value;
-		}
-	}
-	return true;
-}
-
 /*
  * Cuts the query into groups and fills them.  Query token i has lane i counted
  * over all groups, since only the last one has unused lanes.  The first group
- * that converts 16-bit panels spares those after it the same work.
+ * that converts panels spares those after it the same work.
  */
 static MaxsimStatus
-pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat format, float *values,
-		   float *totals, char *message)
+pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat format, char *values, float *totals,
+		   char *message)
 {
-	static const char *const names[MAXSIM_NFORMATS] = {"f32", "f16", "bf16"};
-	const size_t dim = query->dim;
+	const MaxsimMethod *method = prepared->method;
+	const size_t token_size = packed_size(prepared->packing, query->dim);
 	size_t first = 0; /* token in lane 0 of the group */
 	bool converted = false;
 	size_t i;
@@ -189,47 +172,51 @@ pack_query(MaxsimPrepared *prepared, const MaxsimQuery *query, MaxsimFormat form
 	for (i = 0; i < prepared->ngroups; i++)
 	{
 		MaxsimGroup *group = &prepared->groups[i];
-		const MaxsimShape *shape = choose_shape(prepared->kernels, prepared->ntokens - first);
-		uint32_t lane;
-		uint32_t misfit;
+		const MaxsimShape *shape = choose_shape(method, prepared->ntokens - first);
+		MaxsimLane lane = {
+			.query = values + first * token_size,
+			.lanes = shape->lanes,
+			.by_token = shape->by_token,
+			.lane_pairs = method->lane_pairs,
+		};
 
-		group->tiles = shape->tiles[converted ? MAXSIM_F32 : format];
-		group->converts = format != MAXSIM_F32 && !converted && !shape->by_token;
+		group->tiles = converted ? shape->further : shape->tiles;
+		group->converts = shape->further != NULL && !shape->by_token && !converted;
 		converted |= group->converts;
 		group->lanes = shape->lanes;
-		group->query = values + first * dim;
+		group->query = lane.query;
 		group->maxima = prepared->maxima + first;
-		group->totals = totals + first * prepared->kernels->height;
-		for (lane = 0; lane < group->lanes; lane++)
+		group->totals = totals + first * method->height;
+		for (; lane.lane < lane.lanes; lane.lane++)
 		{
-			const size_t at = first + lane;
-			const float *token = at < prepared->ntokens ? query->tokens + at * dim : NULL;
+			const size_t at = first + lane.lane;
+			const float *token = at < prepared->ntokens ? query->tokens + at * query->dim : NULL;
+			MaxsimUnit unit;
+			uint32_t misfit;
 
-			if (!pack_token(group, shape->by_token, lane, token, query->dim, format, &misfit))
+			if (!prepared->packing->pack(&lane, token, query->dim, &unit, &misfit))
 			{
 				snprintf(message, MAXSIM_MESSAGE_SIZE,
 						 "query value %.9g (token %zu, dimension %u) is out of range for format %s",
-						 (double) token[misfit], at + 1, misfit + 1, names[format]);
+						 (double) token[misfit], at + 1, misfit + 1, format_names[format]);
 				return MAXSIM_OUT_OF_RANGE;
 			}
-			prepared->weights[at] = 1;
-			if (token == NULL)
-				prepared->weights[at] = 0;
-			else if (query->weights)
-				prepared->weights[at] = query->weights[at];
+			prepared->weights[at] = unit.factor;
+			prepared->offsets[at] = unit.offset;
+			if (token != NULL && query->weights != NULL)
+				prepared->weights[at] *= (double) query->weights[at];
 		}
 		first += group->lanes;
 	}
 	return MAXSIM_OK;
 }
 
-/* A query takes the same memory for every format: it is float32 in all. */
 static size_t
-prepared_size(const MaxsimKernels *kernels, const MaxsimQuery *query)
+prepared_size(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimFormat format)
 {
 	MaxsimLayout layout;
 
-	return lay_out(kernels, query, &layout) ? layout.size : 0;
+	return lay_out(kernels, query, method_number(query, format), &layout) ? layout.size : 0;
 }
 
 /* Minus infinity, never a finite fill: any similarity is larger. */
@@ -251,32 +238,42 @@ static MaxsimStatus
 prepare(const MaxsimKernels *kernels, const MaxsimQuery *query, MaxsimFormat format, void *memory,
 		MaxsimPrepared **result, char *message)
 {
+	const int number = method_number(query, format);
 	char *base = (char *) (((uintptr_t) memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 	MaxsimPrepared *prepared = (MaxsimPrepared *) base;
 	MaxsimLayout layout;
+	size_t tile_size;
 
-	lay_out(kernels, query, &layout);
+	if (query->signs && format != MAXSIM_B1)
+	{
+		snprintf(message, MAXSIM_MESSAGE_SIZE, "signs of a query can be compared with documents of format b1 only, not %s",
+				 format_names[format]);
+		return MAXSIM_INVALID;
+	}
+	lay_out(kernels, query, number, &layout);
 	*prepared = (MaxsimPrepared){
-		.kernels = kernels,
-		.element_size = maxsim_element_size(format),
-		.row_size = query->dim * maxsim_element_size(format),
+		.method = kernels->methods[number],
+		.packing = kernels->methods[number]->packing,
+		.pace = kernels->pace,
+		.row_size = maxsim_row_size(format, query->dim),
 		.dim = query->dim,
+		.panel = panel_size(number, query->dim),
 		.ntokens = query->ntokens,
 		.nlanes = layout.nlanes,
 		.ngroups = layout.ngroups,
 		.groups = (MaxsimGroup *) (base + layout.groups),
-		.weights = (float *) (base + layout.weights),
+		.weights = (double *) (base + layout.weights),
+		.offsets = (double *) (base + layout.offsets),
 		.maxima = (float *) (base + layout.maxima),
-		.wide = (float *) (base + layout.wide),
+		.wide = base + layout.wide,
 	};
 
 	/* while all groups multiply one tile, the next one is prefetched */
-	prepared->prefetch_step =
-		(kernels->height * prepared->element_size + layout.ngroups - 1) / layout.ngroups;
+	tile_size = prepared->method->height * prepared->row_size;
+	prepared->prefetch_step = (tile_size / query->dim + layout.ngroups - 1) / layout.ngroups;
 	begin(prepared);
 	*result = prepared;
-	return pack_query(prepared, query, format, (float *) (base + layout.query),
-					  (float *) (base + layout.totals), message);
+	return pack_query(prepared, query, format, base + layout.query, (float *) (base + layout.totals), message);
 }
 
 /*
@@ -287,7 +284,7 @@ static inline bool
 interrupted(MaxsimPrepared *prepared, uint64_t work, MaxsimInterrupt interrupt, void *interrupt_arg)
 {
 	prepared->work += work;
-	if (prepared->work < prepared->kernels->pace)
+	if (prepared->work < prepared->pace)
 		return false;
 	prepared->work = 0;
 	return interrupt != NULL && interrupt(interrupt_arg);
@@ -301,6 +298,8 @@ static MaxsimStatus
 fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char *prefetch,
 		  MaxsimInterrupt interrupt, void *interrupt_arg)
 {
+	const MaxsimPacking *packing = prepared->packing;
+	const size_t wide_stride = (size_t) MAXSIM_PANEL * packing->wide / 8;
 	const uint32_t dim = prepared->dim;
 	uint32_t done;
 	size_t i;
@@ -308,31 +307,39 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 
 	tile.prefetch = prefetch;
 	tile.prefetch_step = prepared->prefetch_step;
+	tile.starts = rows;
+	tile.row_size = prepared->row_size;
 	tile.wide = prepared->wide;
 	tile.nrows = nrows;
-	for (done = 0; done < dim; done += MAXSIM_PANEL)
+	for (done = 0; done < dim; done += tile.depth)
 	{
-		tile.depth = dim - done < MAXSIM_PANEL ? dim - done : MAXSIM_PANEL;
+		tile.depth = dim - done < prepared->panel ? dim - done : prepared->panel;
 		tile.first = done == 0;
 		tile.last = done + tile.depth == dim;
-		tile.rows = rows + done * prepared->element_size;
+		tile.rows = rows + packing->header + (size_t) done * packing->row / 8;
 		tile.stride = prepared->row_size;
+		if (prepared->method->widen != NULL)
+		{
+			prepared->method->widen(&tile);
+			tile.rows = tile.wide;
+			tile.stride = wide_stride;
+		}
 		for (i = 0; i < prepared->ngroups; i++)
 		{
 			const MaxsimGroup *group = &prepared->groups[i];
 
-			tile.query = group->query + (size_t) done * group->lanes;
+			tile.query = group->query + packed_size(packing, done) * group->lanes;
 			tile.totals = group->totals;
 			tile.maxima = group->maxima;
-			group->tiles[nrows - 1](&tile);
+			group->tiles[prepared->method->any_height ? 0 : nrows - 1](&tile);
 			tile.prefetch += tile.prefetch_step * tile.depth;
 			if (interrupted(prepared, (uint64_t) nrows * tile.depth * group->lanes, interrupt, interrupt_arg))
 				return MAXSIM_STOPPED;
 
 			if (group->converts)
 			{
-				tile.rows = (const char *) tile.wide;
-				tile.stride = MAXSIM_PANEL * sizeof(float);
+				tile.rows = tile.wide;
+				tile.stride = wide_stride;
 			}
 		}
 	}
@@ -347,7 +354,7 @@ static MaxsimStatus
 fold_slice(MaxsimPrepared *prepared, const char *tokens, uint32_t ntokens, const char *next,
 		   MaxsimInterrupt interrupt, void *interrupt_arg)
 {
-	const uint32_t height = prepared->kernels->height;
+	const uint32_t height = prepared->method->height;
 	const uint32_t ntiles = ntokens / height + (ntokens % height != 0);
 	const uint32_t nrows = ntiles ? ntokens / ntiles : 0;
 	const uint32_t ntaller = ntokens - ntiles * nrows;
@@ -373,6 +380,13 @@ fold(MaxsimPrepared *prepared, const void *tokens, uint32_t ntokens, MaxsimInter
 	return fold_slice(prepared, tokens, ntokens, tokens, interrupt, interrupt_arg);
 }
 
+/* What a query token adds; the unit's factor, a power of two, is in the weight. */
+static inline double
+term(const MaxsimPrepared *prepared, size_t i)
+{
+	return prepared->weights[i] * ((double) prepared->maxima[i] + prepared->offsets[i]);
+}
+
 /*
  * The weighted sum, in an order that the number of lanes alone decides.  Products
  * of two floats are exact in double, so it is the same with and without fused
@@ -389,9 +403,9 @@ finish(const MaxsimPrepared *prepared)
 		return -INFINITY;
 	for (i = 0; i + SUM_CHAINS <= prepared->ntokens; i += SUM_CHAINS)
 		for (chain = 0; chain < SUM_CHAINS; chain++)
-			sums[chain] += (double) prepared->weights[i + chain] * (double) prepared->maxima[i + chain];
+			sums[chain] += term(prepared, i + chain);
 	for (chain = 0; i < prepared->ntokens; i++, chain++)
-		sums[chain] += (double) prepared->weights[i] * (double) prepared->maxima[i];
+		sums[chain] += term(prepared, i);
 	return (float) ((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
@@ -429,8 +443,7 @@ score(const MaxsimBatch *batch)
 	static size_t                                                                        \
 		prepared_size_##isa(const MaxsimQuery *query, MaxsimFormat format)               \
 	{                                                                                    \
-		(void) format;                                                                   \
-		return prepared_size(&maxsim_kernels_##isa, query);                              \
+		return prepared_size(&maxsim_kernels_##isa, query, format);                      \
 	}                                                                                    \
                                                                                          \
 	static MaxsimStatus                                                                  \
@@ -452,6 +465,8 @@ score(const MaxsimBatch *batch)
 
 #ifdef __x86_64__
 DEFINE_ENGINE(avx512)
+DEFINE_ENGINE(avx512_vnni)
+DEFINE_ENGINE(avx512_base)
 DEFINE_ENGINE(avx2)
 #endif
 #ifdef __aarch64__
@@ -466,7 +481,9 @@ static const struct
 	unsigned features;
 } engines[] = {
 #ifdef __x86_64__
-	{&engine_avx512, MAXSIM_CPU_AVX512},
+	{&engine_avx512, MAXSIM_CPU_AVX512 | MAXSIM_CPU_AVX512_VNNI | MAXSIM_CPU_AVX512_VPOPCNTDQ},
+	{&engine_avx512_vnni, MAXSIM_CPU_AVX512 | MAXSIM_CPU_AVX512_VNNI},
+	{&engine_avx512_base, MAXSIM_CPU_AVX512},
 	{&engine_avx2, MAXSIM_CPU_AVX2},
 #endif
 #ifdef __aarch64__

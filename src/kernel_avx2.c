@@ -5,36 +5,13 @@
  * 6 rows × 2 vectors take 12 of the 16 registers for accumulators; the query's
  * two vectors and one broadcast fill 15.
  */
-#include "engine_cpu.h"
+#include "engine_pack.h"
 
 #ifdef __x86_64__
 
-#include <immintrin.h>
-#include <string.h>
+#include "kernel_avx2.h"
 
-#define TILE_TARGET __attribute__((target("avx2,fma,f16c")))
-#define TILE_ISA avx2
-#define TILE_HEIGHT 6
 #define TILE_CHUNK 16
-
-typedef __m256 Vector;
-#define VECTOR_LANES 8
-#define vector_zero() _mm256_setzero_ps()
-#define vector_lowest() _mm256_set1_ps(-__builtin_inff())
-#define vector_load(p) _mm256_loadu_ps(p)
-#define vector_store(p, v) _mm256_storeu_ps(p, v)
-#define vector_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define vector_add(a, b) _mm256_add_ps(a, b)
-#define vector_max(a, b) _mm256_max_ps(a, b)
-
-static inline __attribute__((always_inline)) TILE_TARGET __m256
-vector_broadcast(const char *address)
-{
-	float value;
-
-	memcpy(&value, address, sizeof(value));
-	return _mm256_set1_ps(value);
-}
 
 /*
  * A 16-bit element is the upper half of a float32, or it is converted.  A row's
@@ -81,25 +58,26 @@ vector_block(__m256 a, __m256 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-static inline __attribute__((always_inline)) TILE_TARGET void
-vector_fold_max(__m256 v, float *maxima)
-{
-	__m128 half = _mm_max_ps(_mm256_extractf128_ps(v, 0), _mm256_extractf128_ps(v, 1));
-
-	_mm_storeu_ps(maxima, _mm_max_ps(half, _mm_loadu_ps(maxima)));
-}
-
 #define DOT_ROWS 2
 #include "kernel_dot.h"
 
+/* measured: two dot kernels are as fast as one vector of 6 accumulators */
+#define METHOD(name, wide_after, dot_after)                                                                \
+	static const MaxsimMethod name##_method = {                                                            \
+		.packing = &maxsim_packing_##name,                                                                 \
+		.height = TILE_HEIGHT,                                                                             \
+		.shapes = {                                                                                        \
+			{.lanes = 16, .least = 9, .tiles = wide_##name##_tiles, .further = wide_after},                \
+			{.lanes = 4, .least = 1, .by_token = true, .tiles = dot_##name##_tiles, .further = dot_after}, \
+		},                                                                                                 \
+	};
+
+METHOD(f32, NULL, NULL)
+METHOD(f16, wide_f32_tiles, dot_f32_tiles)
+METHOD(bf16, wide_f32_tiles, dot_f32_tiles)
+
 const MaxsimKernels maxsim_kernels_avx2 = {
-	.name = "avx2",
-	.height = TILE_HEIGHT,
-	/* measured: two dot kernels are as fast as one vector of 6 accumulators */
-	.shapes = {
-		{.lanes = 16, .least = 9, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
-		{.lanes = 4, .least = 1, .by_token = true, .tiles = {dot_f32_tiles, dot_f16_tiles, dot_bf16_tiles}},
-	},
+	.methods = {&f32_method, &f16_method, &bf16_method, &maxsim_i8_avx2, &maxsim_b1_avx2, &maxsim_signs_avx2},
 	.pace = 32 * 1000 * 1000,
 };
 

@@ -12,37 +12,14 @@
  * so multiply-adds are the limit, with a third of the loads to spare for
  * conversions and prefetches.  Not vdpbf16ps: it has half the rate.
  */
-#include "engine_cpu.h"
+#include "engine_pack.h"
 
 #ifdef __x86_64__
 
-#include <immintrin.h>
-#include <string.h>
+#include "kernel_avx512.h"
 
-#define TILE_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma")))
-#define TILE_ISA avx512
-#define TILE_HEIGHT 12
 #define TILE_CHUNK 16
 #define TILE_NARROW
-
-typedef __m512 Vector;
-#define VECTOR_LANES 16
-#define vector_zero() _mm512_setzero_ps()
-#define vector_lowest() _mm512_set1_ps(-__builtin_inff())
-#define vector_load(p) _mm512_loadu_ps(p)
-#define vector_store(p, v) _mm512_storeu_ps(p, v)
-#define vector_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define vector_add(a, b) _mm512_add_ps(a, b)
-#define vector_max(a, b) _mm512_max_ps(a, b)
-
-static inline __attribute__((always_inline)) TILE_TARGET __m512
-vector_broadcast(const char *address)
-{
-	float value;
-
-	memcpy(&value, address, sizeof(value));
-	return _mm512_set1_ps(value);
-}
 
 /* A 16-bit element is the upper half of a float32, or it is converted. */
 static inline __attribute__((always_inline)) TILE_TARGET __m512
@@ -92,28 +69,40 @@ vector_block(__m512 a, __m512 b, __m512 c, __m512 d)
 	return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
 }
 
-static inline __attribute__((always_inline)) TILE_TARGET void
-vector_fold_max(__m512 v, float *maxima)
-{
-	__m256 half = _mm256_max_ps(_mm512_extractf32x8_ps(v, 0), _mm512_extractf32x8_ps(v, 1));
-	__m128 quarter = _mm_max_ps(_mm256_extractf128_ps(half, 0), _mm256_extractf128_ps(half, 1));
-
-	_mm_storeu_ps(maxima, _mm_max_ps(quarter, _mm_loadu_ps(maxima)));
-}
-
 #define DOT_ROWS 4
 #include "kernel_dot.h"
 
+/* measured: two dot kernels are faster than a half-empty vector */
+#define METHOD(name, wide_after, narrow_after, dot_after)                                                  \
+	static const MaxsimMethod name##_method = {                                                            \
+		.packing = &maxsim_packing_##name,                                                                 \
+		.height = TILE_HEIGHT,                                                                             \
+		.shapes = {                                                                                        \
+			{.lanes = 32, .least = 25, .tiles = wide_##name##_tiles, .further = wide_after},               \
+			{.lanes = 16, .least = 9, .tiles = narrow_##name##_tiles, .further = narrow_after},            \
+			{.lanes = 4, .least = 1, .by_token = true, .tiles = dot_##name##_tiles, .further = dot_after}, \
+		},                                                                                                 \
+	};
+
+METHOD(f32, NULL, NULL, NULL)
+METHOD(f16, wide_f32_tiles, narrow_f32_tiles, dot_f32_tiles)
+METHOD(bf16, wide_f32_tiles, narrow_f32_tiles, dot_f32_tiles)
+
+#define PACE (64 * 1000 * 1000)
+
 const MaxsimKernels maxsim_kernels_avx512 = {
-	.name = "avx512",
-	.height = TILE_HEIGHT,
-	/* measured: two dot kernels are faster than a half-empty vector */
-	.shapes = {
-		{.lanes = 32, .least = 25, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
-		{.lanes = 16, .least = 9, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
-		{.lanes = 4, .least = 1, .by_token = true, .tiles = {dot_f32_tiles, dot_f16_tiles, dot_bf16_tiles}},
-	},
-	.pace = 64 * 1000 * 1000,
+	.methods = {&f32_method, &f16_method, &bf16_method, &maxsim_i8_avx512_vnni, &maxsim_b1_avx512, &maxsim_signs_avx512},
+	.pace = PACE,
+};
+
+const MaxsimKernels maxsim_kernels_avx512_vnni = {
+	.methods = {&f32_method, &f16_method, &bf16_method, &maxsim_i8_avx512_vnni, &maxsim_b1_avx512, &maxsim_signs_avx2},
+	.pace = PACE,
+};
+
+const MaxsimKernels maxsim_kernels_avx512_base = {
+	.methods = {&f32_method, &f16_method, &bf16_method, &maxsim_i8_avx512, &maxsim_b1_avx512, &maxsim_signs_avx2},
+	.pace = PACE,
 };
 
 #endif /* __x86_64__ */

@@ -46,7 +46,7 @@ dot_row(const MaxsimTile *tile, uint32_t row)
 #define DOT_LOAD_ROW(r) \
 	const Vector values##r = vector_part(row##r + k * element_size, count, format);
 #define DOT_LOAD_TOKEN(r, t) \
-	const Vector token##t = vector_part((const char *) (tile->query + t * tile->depth + k), count, MAXSIM_F32);
+	const Vector token##t = vector_part((const char *) (query + t * tile->depth + k), count, MAXSIM_F32);
 #define DOT_MULTIPLY(r, t) sum##r##t = vector_fma(values##r, token##t, sum##r##t);
 #define DOT_MULTIPLY_ROW(r) DOT_TOKENS_OF(DOT_MULTIPLY, r)
 #define DOT_QUAD(r) quad##r = vector_quad(sum##r##0, sum##r##1, sum##r##2, sum##r##3);
@@ -72,6 +72,7 @@ dot_block(const MaxsimTile *tile, uint32_t first_row, const char *prefetch, cons
 {
 	const size_t element_size = format == MAXSIM_F32 ? 4 : 2;
 	const size_t prefetch_size = tile->prefetch_step * VECTOR_LANES * DOT_ROWS / TILE_HEIGHT;
+	const float *query = tile->query;
 	uint32_t k;
 
 	DOT_EACH_ROW(DOT_DECLARE_ROW)

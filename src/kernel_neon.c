@@ -4,37 +4,14 @@
  *
  * 12 rows × 2 vectors of 4 lanes take 24 of the 32 registers for accumulators.
  */
-#include "engine_cpu.h"
+#include "engine_pack.h"
 
 #ifdef __aarch64__
 
-#include <arm_neon.h>
-#include <string.h>
+#include "kernel_neon.h"
 
-#define TILE_TARGET
-#define TILE_ISA neon
-#define TILE_HEIGHT 12
 #define TILE_CHUNK 16
 #define TILE_NARROW
-
-typedef float32x4_t Vector;
-#define VECTOR_LANES 4
-#define vector_zero() vdupq_n_f32(0)
-#define vector_lowest() vdupq_n_f32(-__builtin_inff())
-#define vector_load(p) vld1q_f32(p)
-#define vector_store(p, v) vst1q_f32(p, v)
-#define vector_fma(a, b, c) vfmaq_f32(c, a, b)
-#define vector_add(a, b) vaddq_f32(a, b)
-#define vector_max(a, b) vmaxnmq_f32(a, b) /* the number where one is a NaN */
-
-static inline __attribute__((always_inline)) float32x4_t
-vector_broadcast(const char *address)
-{
-	float value;
-
-	memcpy(&value, address, sizeof(value));
-	return vdupq_n_f32(value);
-}
 
 /*
  * A 16-bit element is the upper half of a float32, or it is converted.  A row's
@@ -58,13 +35,61 @@ vector_widen(const char *address, uint32_t count, MaxsimFormat format)
 
 #include "kernel_tile.h"
 
-const MaxsimKernels maxsim_kernels_neon = {
-	.name = "neon",
+/*
+ * i8 becomes float32 for all groups at once: products of 16 bits would take as many
+ * instructions.
+ */
+static void
+widen_i8(const MaxsimTile *tile)
+{
+	const char *row = tile->rows;
+	float *wide = tile->wide;
+	uint32_t i;
+	uint32_t k;
+
+	for (i = 0; i < tile->nrows; i++, row += tile->stride, wide += MAXSIM_PANEL)
+	{
+		const float32x4_t scale = vector_broadcast(tile->starts + i * tile->row_size);
+
+		for (k = 0; k < tile->depth; k += 8)
+		{
+			int8_t buffer[8] = {0};
+			int16x8_t shorts;
+
+			memcpy(buffer, row + k, tile->depth - k < 8 ? tile->depth - k : 8);
+			shorts = vmovl_s8(vld1_s8(buffer));
+			vst1q_f32(wide + k, vmulq_f32(scale, vcvtq_f32_s32(vmovl_s16(vget_low_s16(shorts)))));
+			vst1q_f32(wide + k + 4, vmulq_f32(scale, vcvtq_f32_s32(vmovl_high_s16(shorts))));
+		}
+	}
+}
+
+#define METHOD(name, wide_after, narrow_after)                                                 \
+	static const MaxsimMethod name##_method = {                                                \
+		.packing = &maxsim_packing_##name,                                                     \
+		.height = TILE_HEIGHT,                                                                 \
+		.shapes = {                                                                            \
+			{.lanes = 8, .least = 5, .tiles = wide_##name##_tiles, .further = wide_after},     \
+			{.lanes = 4, .least = 1, .tiles = narrow_##name##_tiles, .further = narrow_after}, \
+		},                                                                                     \
+	};
+
+METHOD(f32, NULL, NULL)
+METHOD(f16, wide_f32_tiles, narrow_f32_tiles)
+METHOD(bf16, wide_f32_tiles, narrow_f32_tiles)
+
+static const MaxsimMethod i8_method = {
+	.packing = &maxsim_packing_i8_float,
 	.height = TILE_HEIGHT,
+	.widen = widen_i8,
 	.shapes = {
-		{.lanes = 8, .least = 5, .tiles = {wide_f32_tiles, wide_f16_tiles, wide_bf16_tiles}},
-		{.lanes = 4, .least = 1, .tiles = {narrow_f32_tiles, narrow_f16_tiles, narrow_bf16_tiles}},
+		{.lanes = 8, .least = 5, .tiles = wide_f32_tiles},
+		{.lanes = 4, .least = 1, .tiles = narrow_f32_tiles},
 	},
+};
+
+const MaxsimKernels maxsim_kernels_neon = {
+	.methods = {&f32_method, &f16_method, &bf16_method, &i8_method, &maxsim_b1_neon, &maxsim_signs_neon},
 	.pace = 8 * 1000 * 1000,
 };
 

@@ -6,8 +6,8 @@
  * Groups of 8 query tokens and tiles of one row keep it short; compilers make
  * vectors of the inner loop where the base architecture has any.
  */
-#include "engine_cpu.h"
 #include "element.h"
+#include "engine_pack.h"
 
 #define LANES 8
 
@@ -47,12 +47,13 @@ tile_1x8_f32_portable(const MaxsimTile *tile)
 	}
 }
 
-/* The 16-bit formats differ in the conversion alone. */
+/* The other formats differ in the conversion alone. */
 #define DEFINE_TILE(name, to_f32)                                  \
 	static void                                                    \
 	name(const MaxsimTile *tile)                                   \
 	{                                                              \
 		MaxsimTile converted = *tile;                              \
+		float *wide = tile->wide;                                  \
 		uint32_t k;                                                \
                                                                    \
 		for (k = 0; k < tile->depth; k++)                          \
@@ -60,22 +61,47 @@ tile_1x8_f32_portable(const MaxsimTile *tile)
 			uint16_t element;                                      \
                                                                    \
 			memcpy(&element, tile->rows + 2 * k, sizeof(element)); \
-			tile->wide[k] = to_f32(element);                       \
+			wide[k] = to_f32(element);                             \
 		}                                                          \
-		converted.rows = (const char *) tile->wide;                \
+		converted.rows = tile->wide;                               \
 		tile_1x8_f32_portable(&converted);                         \
 	}
 
 DEFINE_TILE(tile_1x8_f16_portable, maxsim_f16_to_f32)
 DEFINE_TILE(tile_1x8_bf16_portable, maxsim_bf16_to_f32)
 
+static void
+tile_1x8_i8_portable(const MaxsimTile *tile)
+{
+	const float scale = load_float(tile->starts);
+	MaxsimTile converted = *tile;
+	float *wide = tile->wide;
+	uint32_t k;
+
+	for (k = 0; k < tile->depth; k++)
+		wide[k] = scale * (float) (int8_t) tile->rows[k];
+	converted.rows = tile->wide;
+	tile_1x8_f32_portable(&converted);
+}
+
 static const MaxsimTileKernel f32_tiles[] = {tile_1x8_f32_portable};
 static const MaxsimTileKernel f16_tiles[] = {tile_1x8_f16_portable};
 static const MaxsimTileKernel bf16_tiles[] = {tile_1x8_bf16_portable};
+static const MaxsimTileKernel i8_float_tiles[] = {tile_1x8_i8_portable};
+
+#define METHOD(name)                                                     \
+	static const MaxsimMethod name##_method = {                          \
+		.packing = &maxsim_packing_##name,                               \
+		.height = 1,                                                     \
+		.shapes = {{.lanes = LANES, .least = 1, .tiles = name##_tiles}}, \
+	};
+
+METHOD(f32)
+METHOD(f16)
+METHOD(bf16)
+METHOD(i8_float)
 
 const MaxsimKernels maxsim_kernels_portable = {
-	.name = "portable",
-	.height = 1,
-	.shapes = {{.lanes = LANES, .least = 1, .tiles = {f32_tiles, f16_tiles, bf16_tiles}}},
+	.methods = {&f32_method, &f16_method, &bf16_method, &i8_float_method, &maxsim_b1_portable, &maxsim_signs_portable},
 	.pace = 1000 * 1000,
 };

@@ -18,19 +18,9 @@
  * reads no more than count.
  */
 
-#define WIDE_ROW (MAXSIM_PANEL * sizeof(float))
+#include "kernel_rows.h"
 
-/*
- * All rows, with a base pointer every three of them: an address is base + 0, 1
- * or 2 strides, which x86 computes within the load.
- */
-/* clang-format off */
-#define TILE_ROWS(X) \
-	X(0, base0, 0) X(1, base0, 1) X(2, base0, 2) \
-	X(3, base3, 0) X(4, base3, 1) X(5, base3, 2) \
-	X(6, base6, 0) X(7, base6, 1) X(8, base6, 2) \
-	X(9, base9, 0) X(10, base9, 1) X(11, base9, 2)
-/* clang-format on */
+#define WIDE_ROW (MAXSIM_PANEL * sizeof(float))
 
 /*
  * Accumulators are named: as arrays they end up in memory in one compiler or the
@@ -134,7 +124,8 @@ tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns, 
 	const float *query = tile->query;
 	const char *prefetch = tile->prefetch;
 	const size_t stride = tile->stride;
-	const char *base0 = format == MAXSIM_F32 ? tile->rows : (const char *) tile->wide;
+	float *wide = tile->wide;
+	const char *base0 = format == MAXSIM_F32 ? tile->rows : (const char *) wide;
 	const char *base3 = base0 + 3 * stride;
 	const char *base6 = base3 + 3 * stride;
 	const char *base9 = base6 + 3 * stride;
@@ -146,7 +137,7 @@ tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns, 
 	if (format != MAXSIM_F32)
 	{
 		done = left < TILE_CHUNK ? left : TILE_CHUNK;
-		tile_widen(tile->rows, stride, done, tile->wide, rows, format);
+		tile_widen(tile->rows, stride, done, wide, rows, format);
 	}
 	while (left > 0)
 	{
@@ -158,9 +149,9 @@ tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns, 
 
 			n = left - after;
 			if (after >= TILE_CHUNK)
-				tile_widen(tile->rows + 2 * done, stride, TILE_CHUNK, tile->wide + done, rows, format);
+				tile_widen(tile->rows + 2 * done, stride, TILE_CHUNK, wide + done, rows, format);
 			else if (after > 0)
-				tile_widen(tile->rows + 2 * done, stride, after, tile->wide + done, rows, format);
+				tile_widen(tile->rows + 2 * done, stride, after, wide + done, rows, format);
 			done += after < TILE_CHUNK ? after : TILE_CHUNK;
 		}
 		left -= n;
@@ -219,19 +210,6 @@ tile_panel(const MaxsimTile *tile, const uint32_t rows, const uint32_t columns, 
 		tile_panel(tile, rows, columns, format);                     \
 	}
 #define TILE_ENTRY(rows, columns, name, format) TILE_NAME(rows, columns, name, TILE_ISA),
-
-/* clang-format off */
-#if TILE_HEIGHT == 12
-#define TILE_HEIGHTS(X, ...) \
-	X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__) \
-	X(5, __VA_ARGS__) X(6, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__) \
-	X(9, __VA_ARGS__) X(10, __VA_ARGS__) X(11, __VA_ARGS__) X(12, __VA_ARGS__)
-#elif TILE_HEIGHT == 6
-#define TILE_HEIGHTS(X, ...) \
-	X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__) \
-	X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__)
-#endif
-/* clang-format on */
 
 #define TILE_TABLE(table, columns, name, format)     \
 	TILE_HEIGHTS(TILE_DEFINE, columns, name, format) \

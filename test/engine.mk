@@ -16,8 +16,8 @@ BUILD = build/engine
 SEED =
 
 WARNINGS = -Wall -Wextra -Werror
-ENGINE = src/engine_cpu.c src/cpu_features.c $(wildcard src/kernel_*.c)
-TEST = test/engine_test.c test/engine_cases.c
+ENGINE = src/engine_cpu.c src/engine_pack.c src/cpu_features.c $(wildcard src/kernel_*.c)
+TEST = test/engine_test.c test/engine_shapes.c test/engine_cases.c test/engine_small.c
 HEADERS = $(wildcard src/engine*.h src/kernel_*.h src/cpu_features.h src/element.h) test/engine_test.h
 COMPILE = $(WARNINGS) -std=gnu99 -o $@ $(filter %.c,$^) -lm
 

@@ -19,10 +19,10 @@ expect(const MaxsimEngine *engine, MaxsimFormat format, const char *name, const 
 	   const float *weights, uint32_t nquery, uint32_t dim, const float *document, uint32_t ntokens,
 	   float expected)
 {
-	MaxsimQuery q = {query, weights, nquery, dim};
+	MaxsimQuery q = {query, weights, nquery, dim, false};
 	float score = score_floats(engine, &q, format, document, ntokens);
 
-	check(score == expected, "%s %s %s: %.9g, expected %.9g", engine->name, format_names[format], name,
+	check(score == expected, "%s %s %s: %.9g, expected %.9g", engine->name, kind_names[format], name,
 		  (double) score, (double) expected);
 }
 
@@ -64,7 +64,7 @@ test_extremes(const MaxsimEngine *engine, MaxsimFormat f)
 	const uint32_t dim = 128;
 	float *values = allocate(64 * dim * sizeof(float));
 	float *scaled = allocate(64 * dim * sizeof(float));
-	MaxsimQuery q = {values, NULL, 1, dim};
+	MaxsimQuery q = {values, NULL, 1, dim, false};
 	float score;
 	float twice;
 	uint32_t i;
@@ -94,7 +94,7 @@ test_extremes(const MaxsimEngine *engine, MaxsimFormat f)
 	score = score_floats(engine, &q, f, values + 20 * dim, 44);
 	q.tokens = scaled;
 	twice = score_floats(engine, &q, f, values + 20 * dim, 44);
-	check(same_bits(2 * score, twice), "%s %s scaled query: %.9g, twice %.9g", engine->name, format_names[f],
+	check(same_bits(2 * score, twice), "%s %s scaled query: %.9g, twice %.9g", engine->name, kind_names[f],
 		  (double) score, (double) twice);
 	free(values);
 	free(scaled);
@@ -106,7 +106,7 @@ test_same_sign(const MaxsimEngine *engine, MaxsimFormat f)
 {
 	const uint32_t dim = 16000;
 	float *values = allocate(dim * sizeof(float));
-	MaxsimQuery q = {values, NULL, 1, dim};
+	MaxsimQuery q = {.tokens = values, .ntokens = 1, .dim = dim};
 	double expected;
 	double score;
 	uint32_t i;
@@ -116,7 +116,7 @@ test_same_sign(const MaxsimEngine *engine, MaxsimFormat f)
 	expected = (double) values[0] * values[0] * dim;
 	score = score_floats(engine, &q, f, values, 1);
 	check(fabs(score - expected) <= 1e-5 * expected, "%s %s 0.1 * 0.1, dim 16000: %.9g, expected %.9g",
-		  engine->name, format_names[f], score, expected);
+		  engine->name, kind_names[f], score, expected);
 	free(values);
 }
 
@@ -148,7 +148,7 @@ test_all_values(const MaxsimEngine *engine, MaxsimFormat f)
 	for (at = 0; at < DIM; at++)
 	{
 		float one[DIM] = {0};
-		MaxsimQuery q = {one, NULL, 1, DIM};
+		MaxsimQuery q = {one, NULL, 1, DIM, false};
 		void *memory;
 
 		one[at] = 1;
@@ -159,7 +159,7 @@ test_all_values(const MaxsimEngine *engine, MaxsimFormat f)
 			uint16_t element = elements[i * DIM + at];
 			float value = f == MAXSIM_F16 ? maxsim_f16_to_f32(element) : maxsim_bf16_to_f32(element);
 
-			check(scores[i] == value, "%s %s element 0x%04x: %.9g, expected %.9g", engine->name, format_names[f],
+			check(scores[i] == value, "%s %s element 0x%04x: %.9g, expected %.9g", engine->name, kind_names[f],
 				  element, (double) scores[i], (double) value);
 		}
 	}
@@ -187,7 +187,7 @@ test_out_of_range(const MaxsimEngine *engine)
 		{3.4e38f, MAXSIM_F32, NULL},
 	};
 	float values[21 * 130] = {0};
-	MaxsimQuery q = {values, NULL, 21, 130};
+	MaxsimQuery q = {values, NULL, 21, 130, false};
 	int i;
 
 	for (i = 0; i < LENGTHOF(cases); i++)
@@ -205,11 +205,11 @@ test_out_of_range(const MaxsimEngine *engine)
 		snprintf(place, sizeof(place), "token %u, dimension %u", at / 130 + 1, at % 130 + 1);
 		if (cases[i].text == NULL)
 			check(status == MAXSIM_OK, "%s %s query value %g: status %d, %s", engine->name,
-				  format_names[cases[i].format], (double) cases[i].value, status, message);
+				  kind_names[cases[i].format], (double) cases[i].value, status, message);
 		else
 			check(status == MAXSIM_OUT_OF_RANGE && strstr(message, cases[i].text) && strstr(message, place) &&
-					  strstr(message, format_names[cases[i].format]),
-				  "%s %s query value %g, %s: status %d, %s", engine->name, format_names[cases[i].format],
+					  strstr(message, kind_names[cases[i].format]),
+				  "%s %s query value %g, %s: status %d, %s", engine->name, kind_names[cases[i].format],
 				  (double) cases[i].value, place, status, message);
 		free(memory);
 	}
@@ -217,7 +217,7 @@ test_out_of_range(const MaxsimEngine *engine)
 
 /* The same document at 64 alignments; its neighbours' bytes do not matter. */
 static void
-test_alignments(const MaxsimEngine *engine, MaxsimFormat f)
+test_alignments(const MaxsimEngine *engine, int kind)
 {
 	enum
 	{
@@ -227,7 +227,8 @@ test_alignments(const MaxsimEngine *engine, MaxsimFormat f)
 	};
 	float query[NQUERY * DIM];
 	float document[NTOKENS * DIM];
-	MaxsimQuery q = {query, NULL, NQUERY, DIM};
+	const MaxsimFormat f = format_of(kind);
+	MaxsimQuery q = {query, NULL, NQUERY, DIM, kind == SIGNS};
 	char *buffer = allocate(sizeof(document) + 64);
 	MaxsimDocument documents[4] = {{NULL, 0}, {buffer, NTOKENS}, {NULL, 0}, {buffer, NTOKENS}};
 	float scores[4];
@@ -246,13 +247,12 @@ test_alignments(const MaxsimEngine *engine, MaxsimFormat f)
 	for (shift = 0; shift < 64; shift++)
 	{
 		memset(buffer, 0xff, sizeof(document) + 64);
-		for (i = 0; i < NTOKENS * DIM; i++)
-			put_element(buffer + shift, i, document[i], f);
+		put_rows(buffer + shift, f, document, NTOKENS, DIM);
 		documents[1].tokens = documents[3].tokens = buffer + shift;
 		score_batch(engine, prepared, documents, 4, scores);
 		check(scores[0] == -INFINITY && same_bits(scores[1], expected) && scores[2] == -INFINITY &&
 				  same_bits(scores[3], expected),
-			  "%s %s at %d bytes: %.9g %.9g %.9g %.9g, expected -inf and %.9g", engine->name, format_names[f], shift,
+			  "%s %s at %d bytes: %.9g %.9g %.9g %.9g, expected -inf and %.9g", engine->name, kind_names[kind], shift,
 			  (double) scores[0], (double) scores[1], (double) scores[2], (double) scores[3], (double) expected);
 	}
 	free(memory);
@@ -270,7 +270,7 @@ test_overflow(const MaxsimEngine *engine, uint32_t nquery)
 	};
 	static float query[32 * DIM];
 	static float document[NTOKENS * DIM];
-	MaxsimQuery q = {query, NULL, nquery, DIM};
+	MaxsimQuery q = {query, NULL, nquery, DIM, false};
 	void *memory;
 	MaxsimPrepared *prepared;
 	uint32_t nan_at;
@@ -309,7 +309,7 @@ test_rounding(const MaxsimEngine *engine, MaxsimFormat f)
 	static const struct
 	{
 		float value;
-		float rounded[MAXSIM_NFORMATS];
+		float rounded[3];
 	} cases[] = {
 		{1 + 0x1p-11f, {1 + 0x1p-11f, 1, 1}},
 		{1 + 0x1.8p-10f, {1 + 0x1.8p-10f, 1 + 0x1p-9f, 1}},
@@ -360,11 +360,13 @@ watch_interrupt(void *arg)
 
 /* Stopping, jumping out, and how often the callback is called. */
 static void
-test_interrupts(const MaxsimEngine *engine, MaxsimFormat f, uint32_t nquery, uint32_t dim, uint32_t ntokens)
+test_interrupts(const MaxsimEngine *engine, int kind, uint32_t nquery, uint32_t dim, uint32_t ntokens)
 {
-	float *query = allocate((size_t) nquery * dim * sizeof(float));
-	void *elements = allocate((size_t) ntokens * dim * maxsim_element_size(f));
-	MaxsimQuery q = {query, NULL, nquery, dim};
+	const MaxsimFormat f = format_of(kind);
+	float *query = random_values((size_t) nquery * dim);
+	float *values = random_values((size_t) ntokens * dim);
+	void *elements = allocate(ntokens * maxsim_row_size(f, dim));
+	MaxsimQuery q = {query, NULL, nquery, dim, kind == SIGNS};
 	MaxsimDocument documents[2] = {{elements, ntokens}, {elements, ntokens}};
 	float scores[2] = {0};
 	float again[2] = {0};
@@ -373,12 +375,9 @@ test_interrupts(const MaxsimEngine *engine, MaxsimFormat f, uint32_t nquery, uin
 	MaxsimBatch batch = {NULL, documents, 2, scores, watch_interrupt, &watch};
 	MaxsimStatus status;
 	double start;
-	size_t i;
 
-	for (i = 0; i < (size_t) nquery * dim; i++)
-		query[i] = random_float();
-	for (i = 0; i < (size_t) ntokens * dim; i++)
-		put_element(elements, i, random_float(), f);
+	put_rows(elements, f, values, ntokens, dim);
+	free(values);
 	batch.query = prepare(engine, &q, f, &memory);
 
 	start = watch.last = now_ms();
@@ -386,18 +385,18 @@ test_interrupts(const MaxsimEngine *engine, MaxsimFormat f, uint32_t nquery, uin
 	start = now_ms() - start;
 	check(status == MAXSIM_OK && watch.calls > 1 && (quick || (double) watch.calls > start / 5),
 		  "%s %s interrupts: status %d, %ld calls in %.1f ms, longest pause %.1f ms", engine->name,
-		  format_names[f], status, watch.calls, start, watch.longest);
+		  kind_names[kind], status, watch.calls, start, watch.longest);
 
 	watch.calls = 0;
 	watch.stop_at = 2;
 	status = engine->score(&batch);
 	check(status == MAXSIM_STOPPED && watch.calls == 2, "%s %s stop: status %d after %ld calls", engine->name,
-		  format_names[f], status, watch.calls);
+		  kind_names[kind], status, watch.calls);
 	watch.calls = 0;
 	engine->begin(batch.query);
 	status = engine->fold(batch.query, elements, ntokens, watch_interrupt, &watch);
 	if (watch.calls > 1)
-		check(status == MAXSIM_STOPPED, "%s %s stop in fold: status %d", engine->name, format_names[f], status);
+		check(status == MAXSIM_STOPPED, "%s %s stop in fold: status %d", engine->name, kind_names[kind], status);
 
 	watch.calls = 0;
 	watch.stop_at = 0;
@@ -405,11 +404,11 @@ test_interrupts(const MaxsimEngine *engine, MaxsimFormat f, uint32_t nquery, uin
 	if (setjmp(watch.out) == 0)
 	{
 		engine->score(&batch);
-		check(false, "%s %s jump: came back", engine->name, format_names[f]);
+		check(false, "%s %s jump: came back", engine->name, kind_names[kind]);
 	}
 	score_batch(engine, batch.query, documents, 2, again);
 	check(same_bits(scores[0], again[0]) && same_bits(scores[0], again[1]),
-		  "%s %s after a jump: %.9g %.9g, before %.9g", engine->name, format_names[f], (double) again[0],
+		  "%s %s after a jump: %.9g %.9g, before %.9g", engine->name, kind_names[kind], (double) again[0],
 		  (double) again[1], (double) scores[0]);
 	free(memory);
 	free(elements);
@@ -424,7 +423,7 @@ test_sizes(const MaxsimEngine *engine)
 	static const float one = 1;
 	const uint32_t ntokens = 70000;
 	const size_t size = (size_t) ntokens * dim * sizeof(float);
-	MaxsimQuery huge = {&one, NULL, UINT32_MAX, UINT32_MAX};
+	MaxsimQuery huge = {&one, NULL, UINT32_MAX, UINT32_MAX, false};
 	float *query;
 	float *document;
 
@@ -444,7 +443,7 @@ test_sizes(const MaxsimEngine *engine)
 	query[dim - 1] = 3;
 	document[(size_t) ntokens * dim - 1] = 5;
 	{
-		MaxsimQuery q = {query, NULL, 1, dim};
+		MaxsimQuery q = {query, NULL, 1, dim, false};
 		MaxsimDocument whole = {document, ntokens};
 		void *memory;
 		float score;
@@ -464,19 +463,25 @@ run_cases(const MaxsimEngine *engine)
 	const bool fast = strncmp(engine->name, "avx", 3) == 0;
 	const uint32_t ntokens = !quick ? 100000 : fast ? 30000
 													: 4000;
-	int f;
+	int kind;
 
-	for (f = 0; f < MAXSIM_NFORMATS; f++)
+	for (kind = 0; kind < NKINDS; kind++)
 	{
-		test_small(engine, f);
-		test_extremes(engine, f);
-		test_same_sign(engine, f);
-		test_rounding(engine, f);
-		if (f != MAXSIM_F32)
-			test_all_values(engine, f);
-		test_alignments(engine, f);
-		test_interrupts(engine, f, 32, 128, ntokens);
-		test_interrupts(engine, f, 3000, 1000, fast ? 100 : 20);
+		if (kind <= MAXSIM_I8)
+		{
+			test_small(engine, kind);
+			test_extremes(engine, kind);
+		}
+		if (kind <= MAXSIM_BF16)
+		{
+			test_same_sign(engine, kind);
+			test_rounding(engine, kind);
+		}
+		if (kind == MAXSIM_F16 || kind == MAXSIM_BF16)
+			test_all_values(engine, kind);
+		test_alignments(engine, kind);
+		test_interrupts(engine, kind, 32, 128, ntokens);
+		test_interrupts(engine, kind, 3000, 1000, fast ? 100 : 20);
 	}
 	test_out_of_range(engine);
 	test_overflow(engine, 1);

@@ -11,8 +11,17 @@
 
 #define LENGTHOF(array) ((int) (sizeof(array) / sizeof(array[0])))
 
-extern const char *const format_names[MAXSIM_NFORMATS];
+/* What is tested: documents of a format, and b1 also against signs of the query. */
+#define SIGNS MAXSIM_NFORMATS
+#define NKINDS (MAXSIM_NFORMATS + 1)
+
+extern const char *const kind_names[NKINDS];
+extern MaxsimFormat format_of(int kind);
 extern bool quick; /* small shapes, no timing */
+
+#define MAX_ENGINES 8
+extern const MaxsimEngine *engines[MAX_ENGINES]; /* those that can run here, best first */
+extern int nengines;
 
 /* Counts a check, and prints it if it failed. */
 extern void check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -25,8 +34,14 @@ extern void *allocate(size_t size);
 extern bool same_bits(float a, float b);
 extern float round_to_format(float value, MaxsimFormat format);
 
-/* Writes element i of an array of that format, at any alignment. */
-extern void put_element(void *elements, size_t i, float value, MaxsimFormat format);
+/*
+ * Writes tokens as rows of that format, at any alignment.  i8 gets a power of two as
+ * scale if the values are then what they were, else the largest value's 127th part.
+ */
+extern void put_rows(void *rows, MaxsimFormat format, const float *values, uint32_t ntokens, uint32_t dim);
+
+/* Values between -1 and 1. */
+extern float *random_values(size_t n);
 
 /* Prepares a query in fresh, poisoned memory at an odd address; to be freed. */
 extern MaxsimPrepared *prepare(const MaxsimEngine *engine, const MaxsimQuery *query,
@@ -42,5 +57,11 @@ extern float score_floats(const MaxsimEngine *engine, const MaxsimQuery *query, 
 
 /* engine_cases.c: the named cases, on one engine. */
 extern void run_cases(const MaxsimEngine *engine);
+
+/* engine_shapes.c: random values in many shapes, on all engines. */
+extern void test_shapes(void);
+
+/* engine_small.c: those of i8 and b1 documents. */
+extern void run_small_cases(const MaxsimEngine *engine);
 
 #endif /* MAXSIM_ENGINE_TEST_H */

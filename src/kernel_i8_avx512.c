@@ -1,0 +1,43 @@
+/*
+ * kernel_i8_avx512.c
+ *		i8 documents with AVX-512 without VNNI.
+ */
+#include "engine_pack.h"
+
+#ifdef __x86_64__
+
+#include "kernel_avx512.h"
+
+#define I8_TARGET TILE_TARGET
+
+typedef int32_t Ints __attribute__((vector_size(64)));
+
+/* An addition that stays where it is: clang would make trees, and spill them. */
+static inline __attribute__((always_inline)) TILE_TARGET Ints
+ints_dot(Ints sums, Ints a, Ints b)
+{
+	sums += (Ints) _mm512_madd_epi16((__m512i) a, (__m512i) b);
+	__asm__(""
+			: "+v"(sums));
+	return sums;
+}
+
+#define shorts_store(out, in) _mm512_storeu_si512(out, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *) (in))))
+
+#include "kernel_i8.h"
+
+#define DOT_ROWS 4
+#include "kernel_i8_dot.h"
+
+const MaxsimMethod maxsim_i8_avx512 = {
+	.packing = &maxsim_packing_i8,
+	.height = TILE_HEIGHT,
+	.widen = i8_widen,
+	.shapes = {
+		{.lanes = 32, .least = 17, .tiles = i8_wide_tiles},
+		{.lanes = 16, .least = 5, .tiles = i8_narrow_tiles},
+		{.lanes = 4, .least = 1, .by_token = true, .tiles = i8_dot_tiles},
+	},
+};
+
+#endif /* __x86_64__ */
