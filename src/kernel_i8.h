@@ -13,6 +13,7 @@
  *
  * ints_dot(sums, a, b)		adds the products of pairs of int16 to sums
  * shorts_store(out, in)	converts 2 * VECTOR_LANES int8 to int16
+ * shorts_store_part(out, in, count)	the first count of them, and zeros
  */
 
 #include "kernel_rows.h"
@@ -20,7 +21,7 @@
 #define I8_INLINE static inline __attribute__((always_inline)) I8_TARGET
 #define I8_WIDE_ROW (MAXSIM_PANEL * sizeof(int16_t))
 
-/* A row's last few elements go through a buffer: nothing reads beyond the row. */
+/* Nothing reads beyond a row. */
 static I8_TARGET void
 i8_widen(const MaxsimTile *tile)
 {
@@ -36,12 +37,7 @@ i8_widen(const MaxsimTile *tile)
 		for (k = 0; k < whole; k += 2 * VECTOR_LANES)
 			shorts_store(wide + k * sizeof(int16_t), row + k);
 		if (rest > 0)
-		{
-			char buffer[2 * VECTOR_LANES] = {0};
-
-			memcpy(buffer, row + k, rest);
-			shorts_store(wide + k * sizeof(int16_t), buffer);
-		}
+			shorts_store_part(wide + k * sizeof(int16_t), row + k, rest);
 	}
 }
 

@@ -25,6 +25,16 @@ ints_dot(Ints sums, Ints a, Ints b)
 #define shorts_store(out, in) \
 	_mm256_storeu_si256((__m256i *) (out), _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (in))))
 
+/* Through a buffer, since there is no load of a part of a vector of bytes. */
+static inline __attribute__((always_inline)) TILE_TARGET void
+shorts_store_part(char *out, const char *in, size_t count)
+{
+	char buffer[16] = {0};
+
+	memcpy(buffer, in, count);
+	shorts_store(out, buffer);
+}
+
 #include "kernel_i8.h"
 
 #define DOT_ROWS 2

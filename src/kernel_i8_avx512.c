@@ -23,6 +23,8 @@ ints_dot(Ints sums, Ints a, Ints b)
 }
 
 #define shorts_store(out, in) _mm512_storeu_si512(out, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *) (in))))
+#define shorts_store_part(out, in, count) \
+	_mm512_storeu_si512(out, _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1u << (count)) - 1, in)))
 
 #include "kernel_i8.h"
 

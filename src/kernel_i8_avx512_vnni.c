@@ -13,6 +13,8 @@
 typedef int32_t Ints __attribute__((vector_size(64)));
 #define ints_dot(sums, a, b) ((Ints) _mm512_dpwssd_epi32((__m512i) (sums), (__m512i) (a), (__m512i) (b)))
 #define shorts_store(out, in) _mm512_storeu_si512(out, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *) (in))))
+#define shorts_store_part(out, in, count) \
+	_mm512_storeu_si512(out, _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1u << (count)) - 1, in)))
 
 #include "kernel_i8.h"
 

@@ -27,21 +27,18 @@ typedef uint64_t Words __attribute__((vector_size(SIGNS_LANES * 8)));
 	Words count##r##2 = {0};                                                                               \
 	Words count##r##3 = {0};
 
-#define SIGNS_COUNT(r)                               \
-	do                                               \
-	{                                                \
-		uint64_t bits = 0;                           \
-		Words word;                                  \
-                                                     \
-		memcpy(&bits, bits##r + k, size);            \
-		word = bits - (Words){0};                    \
-		count##r##0 += counts_of(word ^ query0);     \
-		if (columns > 1)                             \
-		{                                            \
-			count##r##1 += counts_of(word ^ query1); \
-			count##r##2 += counts_of(word ^ query2); \
-			count##r##3 += counts_of(word ^ query3); \
-		}                                            \
+#define SIGNS_COUNT(r)                                                 \
+	do                                                                 \
+	{                                                                  \
+		const Words word = signs_word(bits##r + k, size) - (Words){0}; \
+                                                                       \
+		count##r##0 += counts_of(word ^ query0);                       \
+		if (columns > 1)                                               \
+		{                                                              \
+			count##r##1 += counts_of(word ^ query1);                   \
+			count##r##2 += counts_of(word ^ query2);                   \
+			count##r##3 += counts_of(word ^ query3);                   \
+		}                                                              \
 	} while (0);
 
 #define SIGNS_MIN(r)                                  \
@@ -82,6 +79,30 @@ signs_load(const char *address)
 
 	memcpy(&value, address, sizeof(value));
 	return value;
+}
+
+/*
+ * The first size bytes of a word, 1 to 8: two loads that may overlap, or three of a
+ * byte, since a call of memcpy would spill all vectors.
+ */
+SIGNS_INLINE uint64_t
+signs_word(const char *address, size_t size)
+{
+	const unsigned char *bytes = (const unsigned char *) address;
+	uint64_t word;
+	uint32_t first;
+	uint32_t last;
+
+	if (size == sizeof(word))
+	{
+		memcpy(&word, address, sizeof(word));
+		return word;
+	}
+	if (size < sizeof(first))
+		return bytes[0] | (uint32_t) bytes[size / 2] << size / 2 * 8 | (uint32_t) bytes[size - 1] << (size - 1) * 8;
+	memcpy(&first, address, sizeof(first));
+	memcpy(&last, address + size - sizeof(last), sizeof(last));
+	return first | (uint64_t) last << (size - sizeof(last)) * 8;
 }
 
 /* All dimensions of a tile; columns, vectors of a group, is a constant: 1 or 4. */
