@@ -421,7 +421,7 @@ run_engine(uint32_t ndocuments, uint32_t ntokens, uint32_t tokens, uint64_t base
 	std::vector<float> values((size_t) ntokens * 128, 0.25f);
 	std::vector<double> query_times;
 	std::vector<double> times;
-	MaxsimQuery query = {values.data(), NULL, ntokens, 128};
+	MaxsimQuery query = {values.data(), NULL, ntokens, 128, false};
 	MaxsimCudaLane *lane;
 	const float *scores;
 

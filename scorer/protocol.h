@@ -148,7 +148,7 @@ static inline MaxsimQuery
 scorer_query(const ScorerMapping *mapping, const ScorerSlot *slot)
 {
 	const char *base = (const char *) mapping;
-	MaxsimQuery query = {(const float *) (base + slot->query_offset), NULL, slot->query_ntokens, slot->query_dim};
+	MaxsimQuery query = {(const float *) (base + slot->query_offset), NULL, slot->query_ntokens, slot->query_dim, false};
 
 	if (slot->weights_offset != SCORER_NO_WEIGHTS)
 		query.weights = (const float *) (base + slot->weights_offset);

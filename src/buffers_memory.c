@@ -120,7 +120,7 @@ buffers_init(BatchBuffers *buffers, PreparedQuery *query, MemoryContext context,
 void
 buffers_init_load(BatchBuffers *buffers, CacheLoad *load, MemoryContext context)
 {
-	static const MaxsimQuery no_query = {NULL, NULL, 0, 1};
+	static const MaxsimQuery no_query = {.dim = 1};
 
 	init(buffers, context);
 	buffers->load = load;

@@ -209,7 +209,7 @@ device_lost(const char *reason)
 static void
 copy_to_device(CacheLoad *load, GpuSlot *slot, uint32 n)
 {
-	static const MaxsimQuery no_query = {NULL, NULL, 0, 1};
+	static const MaxsimQuery no_query = {.dim = 1};
 	uint32 counts[MAXSIM_NFORMATS] = {0};
 	ScorerDocument *table = scorer_documents(slot->slot);
 	const char *reason;

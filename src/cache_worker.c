@@ -146,7 +146,7 @@ drop_unused(uint32 number, CacheSegment *segment, Spared **spared)
 static bool
 copy_on_device(uint32 tier, const Spared *spared, uint32 n)
 {
-	MaxsimQuery query = {NULL, NULL, 0, 1};
+	MaxsimQuery query = {.dim = 1};
 	uint32 counts[MAXSIM_NFORMATS] = {0};
 	const char *reason;
 	GpuSlot slot;

@@ -5,6 +5,7 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "element.h"
@@ -43,6 +44,13 @@ multivec_format_name(MaxsimFormat format)
 	return format_names[format];
 }
 
+/* Whether all components are float32 with that scale. */
+static bool
+is_scale(float scale)
+{
+	return (double) scale * I8_MAX <= FLT_MAX;
+}
+
 static float
 scale_of(const char *row)
 {
@@ -66,7 +74,7 @@ scale_for(float largest)
 	while (scale > 0 && nextafterf(scale, 0) * I8_MAX >= largest)
 		scale = nextafterf(scale, 0);
 	/* next to the largest float32 */
-	if (!maxsim_is_finite(scale * I8_MAX))
+	if (!is_scale(scale))
 		scale = nextafterf(scale, 0);
 	return scale;
 }
@@ -183,7 +191,7 @@ check_i8(const char *row, uint32 dim, uint64 token, struct Node *escontext)
 	const int8 *components = (const int8 *) (row + SCALE_SIZE);
 	float scale = scale_of(row);
 
-	if (signbit(scale) || !maxsim_is_finite(scale * I8_MAX))
+	if (signbit(scale) || !is_scale(scale))
 		ereturn(escontext, false,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("%g is out of range for the scale of a token in multivec format i8", scale),

@@ -323,7 +323,7 @@ test_range(void)
 				 {3.4e38f, MAXSIM_B1, MAXSIM_CUDA_OK, ""},
 				 {INFINITY, MAXSIM_B1, MAXSIM_CUDA_OUT_OF_RANGE, "format b1"}};
 	float tokens[2][4] = {{1, 2, 3, 4}, {1, 2, 3, 4}};
-	MaxsimQuery query = {tokens[0], NULL, 2, 4};
+	MaxsimQuery query = {tokens[0], NULL, 2, 4, false};
 	int i;
 
 	for (i = 0; i < LENGTHOF(cases); i++)
@@ -342,7 +342,7 @@ test_values(void)
 {
 	MaxsimCudaDocument documents[2] = {{host_arena, 1}, {host_arena + 4096, 2}};
 	float tokens[128];
-	MaxsimQuery query = {tokens, NULL, 1, 128};
+	MaxsimQuery query = {tokens, NULL, 1, 128, false};
 	float scores[2];
 	int format;
 	int i;
@@ -378,7 +378,7 @@ test_magnitudes(void)
 	const uint32_t dim = 100;
 	float tokens[2][100];
 	float weights[2] = {1, -0.5f};
-	MaxsimQuery query = {tokens[0], weights, 2, dim};
+	MaxsimQuery query = {tokens[0], weights, 2, dim, false};
 	MaxsimCudaDocument document = {host_arena, 3};
 	int format;
 	int i;
@@ -415,7 +415,7 @@ static void
 test_integers(void)
 {
 	float tokens[16][64];
-	MaxsimQuery query = {tokens[0], NULL, 16, 64};
+	MaxsimQuery query = {tokens[0], NULL, 16, 64, false};
 	MaxsimCudaDocument document = {host_arena + 1, 70};
 	const size_t row_size = maxsim_row_size(MAXSIM_I8, 64);
 	double tolerance;
@@ -482,7 +482,7 @@ test_misuse(void)
 	MaxsimCudaDevice *other;
 	MaxsimCudaLane *fresh;
 	float tokens[1] = {1};
-	MaxsimQuery query = {tokens, NULL, 0, 1};
+	MaxsimQuery query = {tokens, NULL, 0, 1, false};
 	float scores[3] = {0};
 	const float *result;
 	int count;

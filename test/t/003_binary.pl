@@ -82,6 +82,12 @@ foreach my $format (sort keys %values)
 			is(scalar(grep { /^ok: / } @wrong), 1, "$format: the other 16-bit format is received as such");
 			@wrong = grep { !/^ok: / } @wrong;
 		}
+		# as few bits are those of another dimension, or too many for it
+		if ($at == 7 && $format eq 'b1')
+		{
+			is(scalar(grep { /^ok: / } @wrong), 6, 'b1: tokens of other dimensions of up to 8 bits');
+			@wrong = grep { !/^ok: |^22000 multivec in format b1 has bits beyond its dimension of 1/ } @wrong;
+		}
 		is(scalar @results, 255, "$format: an answer to each value of header byte $at");
 		is_deeply(\@wrong, [], "$format: every other value of header byte $at is an error");
 	}
