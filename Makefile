@@ -14,7 +14,7 @@
 # The second one, casts from and to pgvector's types, has its functions in the one library.
 EXTENSION = flash_maxsim flash_maxsim_pgvector
 MODULE_big = flash_maxsim
-DATA = $(patsubst %,sql/%--0.1.0.sql,$(EXTENSION))
+DATA = $(sort $(wildcard sql/*--*.sql))
 PGFILEDESC = "flash_maxsim - late-interaction scoring and reranking"
 
 # A kernel file for another architecture compiles to nothing.

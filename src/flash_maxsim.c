@@ -14,7 +14,7 @@
 #include "../scorer/device_list.h"
 #include "stats.h"
 
-MAXSIM_MODULE_MAGIC("flash_maxsim", "0.1.0");
+MAXSIM_MODULE_MAGIC("flash_maxsim", "1.0.0");
 
 void _PG_init(void);
 

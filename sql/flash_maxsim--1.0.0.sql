@@ -1,4 +1,4 @@
-/* sql/flash_maxsim--0.1.0.sql */
+/* sql/flash_maxsim--1.0.0.sql */
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION flash_maxsim" to load this file. \quit
