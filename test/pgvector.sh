@@ -4,13 +4,14 @@
 #	What needs pgvector: the regression tests of test/pgvector, the ordinary ones once
 #	more in a database with the casts, what README.md shows, and a dump and its restore.
 #
-# Skips where the server has no pgvector.  Uses the cluster of the environment (PGHOST,
+# Skips where the server has no pgvector, or one older than 0.7.  Uses the cluster of the environment (PGHOST,
 # PGPORT, …) and the server of PG_CONFIG, in databases of its own.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [[ $(psql -qXAtd postgres -c "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == 0 ]]; then
-	echo "skipped: this PostgreSQL has no pgvector"
+if [[ $(psql -qXAtd postgres -c "SELECT count(*) FROM pg_available_extensions
+		WHERE name = 'vector' AND string_to_array(default_version, '.')::integer[] >= '{0,7}'") == 0 ]]; then
+	echo "skipped: this PostgreSQL has no pgvector of version 0.7 or newer"
 	echo "0 passed, 0 failed, 1 skipped"
 	exit
 fi

@@ -44,10 +44,10 @@ fi
 for control in *.control; do
 	extension=${control%.control}
 	current=$(sed -n "s/^default_version = '\(.*\)'/\1/p" "$control")
-	if ! psql -XAtqc "SELECT 1 FROM unnest(ARRAY(SELECT unnest(requires) FROM pg_available_extension_versions WHERE name = '$extension' AND version = '$current')) r
-			WHERE NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = r)" | grep -q 1; then
-		createdb upgrade_newest
-		psql -Xqd upgrade_newest -c "CREATE EXTENSION $extension CASCADE" 2>/dev/null
+	# one that needs another extension can be made only where that is
+	createdb upgrade_newest
+	if [[ $extension == flash_maxsim ]] || psql -Xqd upgrade_newest -c "CREATE EXTENSION $extension CASCADE" >/dev/null 2>&1; then
+		psql -Xqd upgrade_newest -c "CREATE EXTENSION IF NOT EXISTS $extension CASCADE" 2>/dev/null
 		objects upgrade_newest "$extension" >"$PGHOST/upgrade.newest"
 		for script in sql/"$extension"--*.sql; do
 			version=${script#"sql/$extension--"}
@@ -62,8 +62,8 @@ for control in *.control; do
 			fi
 			dropdb upgrade_older
 		done
-		dropdb upgrade_newest
 	fi
+	dropdb upgrade_newest
 done
 printf '%s passed, %s failed\n' "$passed" "$failed"
 [[ $failed == 0 ]]
