@@ -61,15 +61,15 @@ SQL
 		FROM (VALUES ('ts_rank', ', 1'), ('ts_rank_cd', '')) r(rank, options);
 SQL
 
-# LABEL TYPE DOCUMENT QUERY [WEIGHTS]: a way by maxsim(): what is stored of emb and of which
-# type, what it is compared with, and by which weights.
+# LABEL TYPE DOCUMENT QUERY [WEIGHTS [FUNCTION]]: a way by maxsim(), or another function: what is
+# stored of emb and of which type, what it is compared with, and by which weights.
 way()
 {
 	local table=way_$((++ways))
 
 	sql -c "CREATE TABLE $table (id integer PRIMARY KEY, emb $2)" -c "INSERT INTO $table SELECT id, $3 FROM docs ORDER BY id" -c "ANALYZE $table" \
 		-c "INSERT INTO ways (label, bytes, statement) SELECT '$1', avg(pg_column_size(emb)),
-			'SELECT id FROM $table ORDER BY maxsim($4, emb${5:+, $5}) DESC NULLS LAST, id LIMIT \$3' FROM $table"
+			'SELECT id FROM $table ORDER BY ${6:-maxsim}($4, emb${5:+, $5}) DESC NULLS LAST, id LIMIT \$3' FROM $table"
 }
 
 ways=0
@@ -89,6 +89,7 @@ for format in "${formats[@]}"; do
 		[[ -n $short ]] || way 'exact MaxSim, weighted' "multivec($dim, f32)" emb '$1' '$4'
 	elif sql -c "SELECT NULL::multivec($dim, $format)" >/dev/null 2>&1; then
 		way "MaxSim $format" "multivec($dim, $format)" emb '$1'
+		[[ $format != b1 ]] || way 'signs with signs' "multivec($dim, b1)" emb '$1' '' maxsim_hamming
 	fi
 done
 

@@ -1,7 +1,7 @@
 -- Milliseconds of a processor that this backend has used, so that what else runs on the
 -- machine does not count; where the system does not tell, those of the clock.  Linux brings
 -- the second file up to date when the first one is read.
-CREATE FUNCTION processor_ms() RETURNS double precision
+CREATE OR REPLACE FUNCTION processor_ms() RETURNS double precision
 	LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE

@@ -54,7 +54,7 @@ END {
 	print "- **full text** joins a question&#39;s words by OR; `ts_rank` with normalization 1. **BM25** has k1 1.2, b 0.75, and counts the words"
 	print "  that have a vector. **FDE of n**: `maxsim_fde_document` with (k_sim, projection, repetitions), stored as f16."
 	print "  **pooled**: `multivec_normalize(multivec_pool(embedding, factor))`. **weighted**: each word of the question times its inverse"
-	print "  document frequency."
+	print "  document frequency. **b1**: documents of signs, the question in numbers; **signs with signs**: `maxsim_hamming`."
 	print ""
 	print "Measured on: " where "."
 }' quality.txt | sed "s/&#39;/'/g" >quality.md

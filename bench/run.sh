@@ -5,6 +5,7 @@
 #
 #	engine     the CPU engines, without a server (bench/engine_bench.c)
 #	sql        the SQL functions, in a throw-away PostgreSQL (bench/sql.sh)
+#	two_stage  signs and small formats before f16, likewise (bench/two_stage.sh)
 #	encode     encodings and pooling, likewise (bench/encode.sh)
 #	peers      maxsim-cpu and numpy (bench/peers.py); needs Python and a download
 #	pgvector   pgvector's SQL function (bench/pgvector.sh); where there is no
@@ -12,7 +13,7 @@
 #	casts      pgvector's arrays taken for multivecs, likewise
 #	python     examples/python/load.py (bench/python.sh); needs psycopg and numpy
 #
-# Without parts: engine, sql and encode; with --peers also peers and pgvector.  At the end it draws
+# Without parts: engine, sql, two_stage and encode; with --peers also peers and pgvector.  At the end it draws
 # bench/results/chart.svg of what is there.  A result replaces the old one only
 # if its part runs to the end.
 
@@ -23,6 +24,8 @@ TMPDIR=${TMPDIR:-/var/tmp} # gigabytes, and /tmp may be in memory or without dev
 . "$ROOT/bench/bench.sh"
 # shellcheck source=bench/sql.sh
 . "$ROOT/bench/sql.sh"
+# shellcheck source=bench/two_stage.sh
+. "$ROOT/bench/two_stage.sh"
 # shellcheck source=bench/encode.sh
 . "$ROOT/bench/encode.sh"
 # shellcheck source=bench/pgvector.sh
@@ -65,18 +68,18 @@ part()
 parts=()
 for argument; do
 	case $argument in
-		--peers) parts=(engine sql encode peers pgvector) ;;
-		engine | sql | encode | peers | pgvector | casts | python) parts+=("$argument") ;;
-		*) die "no part \"$argument\": engine, sql, encode, peers, pgvector, casts, python" ;;
+		--peers) parts=(engine sql two_stage encode peers pgvector) ;;
+		engine | sql | two_stage | encode | peers | pgvector | casts | python) parts+=("$argument") ;;
+		*) die "no part \"$argument\": engine, sql, two_stage, encode, peers, pgvector, casts, python" ;;
 	esac
 done
-[[ ${#parts[@]} -gt 0 ]] || parts=(engine sql encode)
+[[ ${#parts[@]} -gt 0 ]] || parts=(engine sql two_stage encode)
 
 work_make
 server_ready=
 for name in "${parts[@]}"; do
 	case $name in
-		sql | encode | python)
+		sql | two_stage | encode | python)
 			server_prepare
 			part "$name" "${name}_run"
 			;;

@@ -9,9 +9,9 @@
 An array of 2 dimensions, [tokens][dimension], goes in, and one comes out.  Arrays of
 float16 go as format f16, of bfloat16 (package ml_dtypes) as bf16, of other numbers as
 f32; Multivec(array, "bf16") says another format.  A column that is declared with a
-format converts what it gets.  What is read has dtype float16 or float32; bf16, which
-numpy lacks, comes as float32, and keeps its values.  NaN and infinity are errors of
-the server's.
+format converts what it gets.  What is read has dtype float16 or float32; bf16, i8 and
+b1, which numpy lacks, come as float32, and keep their values.  NaN and infinity are
+errors of the server's, but for i8 and b1, which have no bits for them, ValueErrors here.
 
 The text form, that of queries without binary=True, does not say the format: it comes
 as float32, with the same values, and is many times slower.
@@ -39,22 +39,65 @@ def pack_bf16(array):
     return np.where(np.isnan(array), 0x7FC0, rounded).astype("<u2")
 
 
-def unpack_bf16(rows):
+def unpack_bf16(rows, dim):
     return (rows.view("<u2").astype("u4") << 16).view("f4")
+
+
+def finite_floats(array):
+    """As float32, for formats that cannot say NaN and infinity: they are errors."""
+    array = np.ascontiguousarray(array, dtype="f4")
+    if not np.isfinite(array).all():
+        n = int(np.isfinite(array).argmin())
+        what = "NaN" if np.isnan(array.flat[n]) else "infinity"
+        raise ValueError(f"{what} is not allowed in a multivec: it is number {n + 1} of the array")
+    return array
+
+
+def i8_scales(largest):
+    """The least scales at which 127 is not below the largest component, in float32, as the server finds them."""
+    scales = largest / np.float32(127)
+    while (low := scales * np.float32(127) < largest).any():
+        scales[low] = np.nextafter(scales[low], np.float32(np.inf))
+    while (high := (scales > 0) & (np.nextafter(scales, np.float32(0)) * np.float32(127) >= largest)).any():
+        scales[high] = np.nextafter(scales[high], np.float32(0))
+    high = scales.astype("f8") * 127 > np.finfo("f4").max  # next to the largest float32
+    scales[high] = np.nextafter(scales[high], np.float32(0))
+    return scales
+
+
+def pack_i8(array):
+    """A float32 scale and dim integers a token: components by the scale, to nearest, ties to even."""
+    array = finite_floats(array)
+    scales = i8_scales(np.abs(array).max(axis=1, keepdims=True, initial=0))
+    components = np.rint(np.divide(array, scales, out=np.zeros_like(array), where=scales > 0)).clip(-127, 127)
+    return np.hstack([scales.astype("<f4").view("u1"), components.astype("i1").view("u1")])
+
+
+def unpack_i8(rows, dim):
+    return rows[:, :4].copy().view("<f4").astype("f4") * rows[:, 4:].view("i1").astype("f4")
+
+
+def pack_b1(array):
+    """A bit a component, set for those above 0, the first one highest."""
+    return np.packbits(finite_floats(array) > 0, axis=1)
+
+
+def unpack_b1(rows, dim):
+    return np.unpackbits(rows, axis=1)[:, :dim].astype("f4") * 2 - 1
 
 
 class Format(NamedTuple):
     code: int  # in the header
     row_size: Callable  # dimension -> bytes of a token
     pack: Callable  # array [tokens][dimension] -> contiguous array of rows
-    unpack: Callable  # rows, as bytes [tokens][row_size] -> array [tokens][dimension]
+    unpack: Callable  # rows, as bytes [tokens][row_size], and dimension -> array [tokens][dimension]
 
 
 def floats(code, dtype):
     """A format that numpy has."""
     size = np.dtype(dtype).itemsize
     return Format(
-        code, lambda dim: size * dim, lambda array: np.ascontiguousarray(array, dtype), lambda rows: rows.view(dtype))
+        code, lambda dim: size * dim, lambda array: np.ascontiguousarray(array, dtype), lambda rows, dim: rows.view(dtype))
 
 
 # A format is a line here: its row may be anything that has row_size bytes a token.
@@ -62,6 +105,8 @@ FORMATS = {
     "f32": floats(0, "<f4"),
     "f16": floats(1, "<f2"),
     "bf16": Format(2, lambda dim: 2 * dim, pack_bf16, unpack_bf16),
+    "i8": Format(3, lambda dim: 4 + dim, pack_i8, unpack_i8),
+    "b1": Format(4, lambda dim: (dim + 7) // 8, pack_b1, unpack_b1),
 }
 FORMAT_BY_CODE = {format.code: format for format in FORMATS.values()}
 
@@ -114,13 +159,13 @@ def from_binary(data):
         raise ValueError(f"binary multivec has an unknown header: version {version}, format {code}, reserved {zeros}")
     format = FORMAT_BY_CODE[code]
     rows = np.frombuffer(data, dtype="u1", offset=HEADER.size) if len(data) > HEADER.size else np.empty(0, dtype="u1")
-    return format.unpack(rows.reshape(ntokens, format.row_size(dim)).copy())
+    return format.unpack(rows.reshape(ntokens, format.row_size(dim)).copy(), dim)
 
 
 def to_text(value):
     """An array or Multivec in PostgreSQL's text form, every number exact."""
     format, dim, ntokens, rows = elements(value)
-    array = format.unpack(rows.view("u1").reshape(ntokens, format.row_size(dim)))
+    array = format.unpack(rows.view("u1").reshape(ntokens, format.row_size(dim)), dim)
     return json.dumps(array.tolist()).encode()
 
 

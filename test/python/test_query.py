@@ -2,6 +2,7 @@
 import numpy as np
 
 import load
+import multivec
 import query
 from common import RNG, Case, documents, double_score
 
@@ -64,6 +65,17 @@ class Querying(Case):
         if ml_dtypes:
             document = self.arrays[3].astype(ml_dtypes.bfloat16)
             self.close_to_double(self.one("SELECT maxsim(%s, %s)", self.query, document), self.query, document)
+
+    def test_small_formats(self):
+        for format in ("i8", "b1"):
+            document = multivec.Multivec(self.arrays[3], format)
+            stored = self.one("SELECT %s", document)  # what is scored, as float32
+            expected, _ = double_score(self.query, stored)
+            terms = (np.abs(self.query) @ np.abs(stored).T).max(axis=1).sum()
+            with self.subTest(document=format):
+                self.assertLessEqual(abs(self.one("SELECT maxsim(%s, %s)", self.query, document) - expected), 1e-3 * terms)
+        signs = [np.where(array > 0, 1, -1).astype("f4") for array in (self.query, self.arrays[3])]
+        self.assertEqual(self.one("SELECT maxsim_hamming(%s, %s)", self.query, document), double_score(*signs)[0])
 
     def test_one_token(self):
         ask, document = self.query[:1], self.arrays[3][:1]

@@ -79,6 +79,41 @@ class Values(Case):
         self.same_bits(self.one("SELECT %s", multivec.Multivec(array, "bf16")),
                        self.one("SELECT %s::multivec(128, bf16)", array))
 
+    def as_the_server(self, array, format):
+        """The bytes of an array in a format are those that the server makes of the same numbers."""
+        sent = self.one(f"SELECT multivec_send(%s::multivec({array.shape[1]}, {format}))", array)
+        self.assertEqual(multivec.to_binary(multivec.Multivec(array, format)), sent)
+
+    def test_small_formats_are_the_servers(self):
+        for dim in (1, 5, 8, 9, 13, 128):
+            # of all sizes in one token, and of one size: what small formats are for
+            mixed = random_bits("f32", (500, dim))
+            alike = RNG.standard_normal((2000, dim), dtype="f4") * np.exp(RNG.uniform(-90, 80, (2000, 1))).astype("f4")
+            subnormal = RNG.integers(0, 1000, (500, dim), dtype="u4").view("f4")
+            largest = np.full((500, dim), np.finfo("f4").max)
+            largest.view("u4")[:, 0] -= np.arange(500, dtype="u4")
+            for format in ("i8", "b1"):
+                for name, array in [("mixed", mixed), ("alike", alike), ("subnormal", subnormal), ("largest", largest),
+                                    ("half", alike.clip(-60000, 60000).astype("f2")), ("double", alike.astype("f8") / 3)]:
+                    with self.subTest(dim=dim, format=format, name=name):
+                        self.as_the_server(array, format)
+
+    def test_small_formats_at_their_edges(self):
+        # halves go to the even neighbour, a token of zeros has scale 0, zeros and what float32 makes zero have no bit
+        array = np.array([[2.5, 3.5, -2.5, 127], [0, -0.0, 0, 0], [1e-44, -3e-45, 1e-60, 0]])
+        self.as_the_server(array, "i8")
+        self.as_the_server(array, "b1")
+        self.assertEqual(multivec.to_bytes(array[:1], 4, "i8").hex(), "0000803f" + "0204fe7f")
+        self.assertEqual(multivec.to_bytes(array, 4, "b1").hex(), "d0" + "00" + "80")
+        self.assertEqual(self.one("SELECT %s", multivec.Multivec(array[:2], "i8")).tolist(), [[2, 4, -2, 127], [0, 0, 0, 0]])
+        self.assertEqual(self.one("SELECT %s", multivec.Multivec(array[:2], "b1")).tolist(), [[1, 1, -1, 1], [-1, -1, -1, -1]])
+        # what others have made is read as it is
+        self.assertEqual(self.one("SELECT multivec_i8(%s::integer[], %s::real[])", [[1, -100], [0, 3]], [0.5, 0.0]).tolist(), [[0.5, -50], [0, 0]])
+        signs = RNG.choice(np.array([-1, 1], dtype="f4"), (7, 13))
+        self.same_bits(self.one("SELECT multivec(%b, 13, 'b1')", np.packbits(signs > 0, axis=1).tobytes()), signs)
+        self.assertEqual(self.one("SELECT ARRAY[B'101010101', B'011111110']::multivec").tolist(),
+                         [[1, -1, 1, -1, 1, -1, 1, -1, 1], [-1, 1, 1, 1, 1, 1, 1, 1, -1]])
+
     @unittest.skipUnless(ml_dtypes, "needs ml_dtypes")
     def test_bf16_of_ml_dtypes(self):
         array = random_bits("bf16", (30, 16))
@@ -130,9 +165,11 @@ class Values(Case):
                                   (0x7F800000, "infinity"), (0xFF800000, "infinity")]:
                 array = np.zeros((2, 3), dtype="f4")
                 array.view("u4")[1, 0] = bits
+                # an integer or a bit cannot say it
+                error = ValueError if format in ("i8", "b1") else psycopg.Error
                 for place in ("%s", "%t"):
                     with self.subTest(format=format, bits=hex(bits), place=place):
-                        with self.assertRaisesRegex(psycopg.Error, f"(?s){message} is not allowed.*number 4"):
+                        with self.assertRaisesRegex(error, f"(?s){message} is not allowed.*number 4"):
                             self.one(f"SELECT {place}::multivec", multivec.Multivec(array, format))
         with self.assertRaisesRegex(psycopg.Error, "infinity is not allowed"):
             self.one("SELECT %s", multivec.Multivec(np.array([[70000.0]]), "f16"))
