@@ -12,15 +12,16 @@
 /* Keeps the TOAST relation open from one value to the next. */
 typedef struct ToastReader
 {
-	Relation relation;    /* NULL: none open */
-	bool is_heap;         /* its pages can be read here, below */
-	Relation index;       /* of a heap's chunks */
-	BlockNumber nblocks;  /* of the relation, or fewer */
-	ItemPointerData next; /* behind the last chunk that was read; invalid: nowhere */
-	BlockNumber block;    /* of the last page read */
-	Buffer buffer;        /* that it was in */
-	bool side_by_side;    /* it was where it was expected after the one before */
-	bool in_order;        /* the last value began not far behind */
+	Relation relation;       /* NULL: none open */
+	bool is_heap;            /* its pages can be read here, below */
+	Relation index;          /* of a heap's chunks */
+	BlockNumber nblocks;     /* of the relation, or fewer */
+	ItemPointerData next;    /* behind the last chunk that was read; invalid: nowhere */
+	BlockNumber block;       /* of the last page read */
+	Buffer buffer;           /* that it was in */
+	bool side_by_side;       /* it was where it was expected after the one before */
+	TransactionId committed; /* one that is known to be */
+	bool in_order;           /* the last value began not far behind */
 } ToastReader;
 
 /*

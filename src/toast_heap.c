@@ -8,10 +8,11 @@
  * PostgreSQL asks for each value and then takes from entry to entry, is needed only
  * where a value begins elsewhere than the last one ended.
  *
- * What is found is checked as what the index leads to would be: a tuple that the TOAST
- * snapshot sees, of this value and number, with the size that it must have.  No two values
- * have the same id as long as a tuple of one is there.  Anything else is left to
- * PostgreSQL, and its errors, too.
+ * What is found must be a tuple of this value and number, with the size that it must have,
+ * and live: a live tuple has its entry in the index, and as long as that is there, no other
+ * value gets its id.  One that was deleted has perhaps no entry any more, as REINDEX leaves
+ * dead ones out, and then its id may be another value's by now.  Anything else is left to
+ * the index and PostgreSQL, and its errors, too.
  */
 #include "postgres.h"
 #include "compat.h"
@@ -21,6 +22,8 @@
 #include "access/heaptoast.h"
 #include "access/htup_details.h"
 #include "access/toast_internals.h"
+#include "access/transam.h"
+#include "access/xact.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
@@ -82,6 +85,30 @@ is_chunk(const Fetch *fetch, uint32 seq, const HeapTupleData *tuple)
 		   VARATT_IS_4B_U(data) && VARSIZE_4B(data) == VARHDRSZ + size;
 }
 
+/*
+ * Whether a tuple was inserted for good, or by this transaction, and not deleted, as far as
+ * that is known without asking who still runs.
+ */
+static bool
+is_live(ToastReader *reader, const HeapTupleHeader header)
+{
+	const TransactionId inserter = HeapTupleHeaderGetRawXmin(header);
+
+	if (!(header->t_infomask & HEAP_XMAX_INVALID) || (header->t_infomask & HEAP_MOVED))
+		return false;
+	if (HeapTupleHeaderXminCommitted(header) || inserter == reader->committed)
+		return true;
+	if (HeapTupleHeaderXminInvalid(header) || !TransactionIdIsNormal(inserter))
+		return false;
+	if (TransactionIdIsCurrentTransactionId(inserter))
+		return true;
+	if (!TransactionIdDidCommit(inserter))
+		return false;
+	/* it mostly inserted what comes next, too */
+	reader->committed = inserter;
+	return true;
+}
+
 /* Copies what is wanted of chunk number seq, which this tuple is. */
 static void
 copy_chunk(const Fetch *fetch, uint32 seq, const HeapTupleData *tuple)
@@ -135,7 +162,6 @@ prefetch(const char *from, uint32 size)
 static uint32
 read_page(ToastReader *reader, const Fetch *fetch, uint32 seq, ItemPointer place, bool search)
 {
-	static SnapshotData snapshot = {.snapshot_type = SNAPSHOT_TOAST};
 	const BlockNumber block = ItemPointerGetBlockNumber(place);
 	OffsetNumber offset = ItemPointerGetOffsetNumber(place);
 	const uint32 first = seq;
@@ -152,7 +178,6 @@ read_page(ToastReader *reader, const Fetch *fetch, uint32 seq, ItemPointer place
 	/* the next page looks like this one, and is wanted next; it need not be there */
 	following = (const char *) page + (reader->side_by_side ? BLCKSZ : 0);
 	prefetch(following, SizeOfPageHeaderData + last * sizeof(ItemIdData));
-	tuple.t_tableOid = RelationGetRelid(reader->relation);
 	for (; offset <= last && seq * TOAST_MAX_CHUNK_SIZE < fetch->end; offset++)
 	{
 		ItemId item = PageGetItemId(page, offset);
@@ -163,8 +188,7 @@ read_page(ToastReader *reader, const Fetch *fetch, uint32 seq, ItemPointer place
 		{
 			tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
 			tuple.t_len = ItemIdGetLength(item);
-			ItemPointerSet(&tuple.t_self, block, offset);
-			found = is_chunk(fetch, seq, &tuple) && HeapTupleSatisfiesVisibility(&tuple, &snapshot, buffer);
+			found = is_chunk(fetch, seq, &tuple) && is_live(reader, tuple.t_data);
 		}
 		if (found)
 		{
@@ -287,6 +311,7 @@ toast_heap_open(ToastReader *reader)
 	reader->nblocks = RelationGetNumberOfBlocks(reader->relation);
 	reader->buffer = InvalidBuffer;
 	reader->side_by_side = false;
+	reader->committed = InvalidTransactionId;
 	ItemPointerSetInvalid(&reader->next);
 	reader->in_order = false;
 	return true;

@@ -167,7 +167,7 @@ make_query(MaxsimQuery *query, uint32_t ntokens, uint32_t dim, bool integers, bo
 	for (i = 0; weighted && i < ntokens; i++)
 		weights[i] = i % 5 == 2 ? 0 : integers ? (float) ((int) random_below(9) - 4)
 											   : random_float();
-	*query = (MaxsimQuery){tokens, weights, ntokens, dim};
+	*query = (MaxsimQuery){tokens, weights, ntokens, dim, false};
 }
 
 void

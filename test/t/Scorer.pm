@@ -15,11 +15,18 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 our @EXPORT = qw(server prepare await_sql await_ready await_gone await worker_pid all_slots_free scorer sqlstate_of is_running
-  can_replace_program replace_program restore_program $RANK);
+  can_replace_program replace_program restore_program $RANK $CHUNKS_READ);
 
 # what the tests rerank: 300 documents of 32 tokens, dimension 64, in 5 chunks each, by 16 query tokens
 our $RANK = "SELECT md5(array_agg(r ORDER BY doc_id)::text) FROM maxsim_rerank((SELECT q FROM query),"
   . " ARRAY(SELECT generate_series(1, 300)), 'docs(id, d)') r";
+
+# a function: chunks of a table's documents that this transaction has read
+our $CHUNKS_READ = q{
+	CREATE FUNCTION chunks_read(name text) RETURNS bigint LANGUAGE sql VOLATILE AS
+		'SELECT (pg_stat_get_xact_tuples_fetched(reltoastrelid) + sum(pg_stat_get_xact_tuples_fetched(indexrelid)))::bigint
+		 FROM pg_class c JOIN pg_index ON indrelid = reltoastrelid WHERE c.oid = $1::regclass GROUP BY reltoastrelid';
+};
 
 # NAME, SETTING...: a running server that has preloaded the library.
 sub server
@@ -40,15 +47,11 @@ sub prepare
 {
 	my ($node) = @_;
 
-	$node->safe_psql('postgres', q{
+	$node->safe_psql('postgres', $CHUNKS_READ . q{
 		CREATE EXTENSION flash_maxsim;
 		CREATE FUNCTION random_tokens(ntokens int, dim int) RETURNS real[] LANGUAGE sql VOLATILE AS
 			'SELECT array_agg(t) FROM (SELECT array_agg((random() - 0.5)::real) AS t
 			 FROM generate_series(0, $1 * $2 - 1) g(i) GROUP BY i / $2) tokens';
-		-- chunks of a table's documents that this transaction has read
-		CREATE FUNCTION chunks_read(name text) RETURNS bigint LANGUAGE sql VOLATILE AS
-			'SELECT (pg_stat_get_xact_tuples_fetched(reltoastrelid) + sum(pg_stat_get_xact_tuples_fetched(indexrelid)))::bigint
-			 FROM pg_class c JOIN pg_index ON indrelid = reltoastrelid WHERE c.oid = $1::regclass GROUP BY reltoastrelid';
 		CREATE TABLE docs (id bigint PRIMARY KEY, d multivec);
 		INSERT INTO docs SELECT i, random_tokens(32, 64) FROM generate_series(1, 300) i;
 		CREATE TABLE query AS SELECT random_tokens(16, 64)::multivec AS q;
