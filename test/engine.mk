@@ -25,7 +25,7 @@ check: $(BUILD)/test-gcc
 	$< $(SEED)
 
 check-clang: $(BUILD)/test-clang
-	$< $(SEED)
+	$< --quick $(SEED)
 
 check-sanitize: $(BUILD)/test-sanitize
 	$< --quick $(SEED)
