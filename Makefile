@@ -1,15 +1,16 @@
 # Makefile
 #
-#   make, make install, make installcheck    against the PostgreSQL of PG_CONFIG, by PGXS
+#   make, make install, make installcheck, make uninstall    against the PostgreSQL of PG_CONFIG, by PGXS
+#   make CUDA=yes, make CUDA=yes install     with the GPU engine; needs CUDA's compiler
 #   make check    every test there is, in a throw-away PostgreSQL; installs what is missing
 #   make demo     the demonstration, likewise
 #   make bench    the benchmarks
 #   make quality  what each way of searching finds, of QUALITY_DATA (see bench/README.md)
 #   make format, make format-check           the C sources, by clang-format
+#   make help     this list
 #
-# The lines but the first must work where no PostgreSQL is installed yet, and PGXS has a
-# "check" target of its own that refuses.  So PGXS is read only for the goals of the
-# first line.
+# The lines but the first two must work where no PostgreSQL is installed yet, and PGXS has
+# a "check" target of its own that refuses.  So PGXS is read only for the goals of these.
 
 # The second one, casts from and to pgvector's types, has its functions in the one library.
 EXTENSION = flash_maxsim flash_maxsim_pgvector
@@ -33,7 +34,7 @@ PG_CONFIG ?= pg_config
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format))
 format_files = $(sort $(wildcard src/*.[ch] scorer/*.[ch] test/*.[ch] bench/*.[ch] cuda/*.cu cuda/*.cuh cuda/*.h cuda/*.c))
 
-own_goals = check demo bench quality format format-check
+own_goals = check demo bench quality format format-check help
 
 # The scorer: a program of its own beside the library, from its own files and the
 # engine's.
@@ -46,10 +47,13 @@ CUDA_LIBRARY := build/cuda/libmaxsim_cuda.a
 SCORER_LIBS := $(CUDA_LIBRARY) $(shell $(MAKE) -s --no-print-directory -f cuda/cuda.mk cuda-libs)
 scorer_flags := -DMAXSIM_CUDA -Isrc -Icuda
 endif
+# What its objects are built with, whose flags it inherits.  It is written where that has
+# changed, and then they are built anew.
+SCORER_STAMP = build/scorer.flags
 # The scorer with imaginary GPUs, which only tests run and nobody installs.  Built with
 # FAKE_FLAGS=-fsanitize=thread it tells test/t/scorer_devices.pl of races as well.
 FAKE_SCORER = build/test/flash_maxsim_scorer
-EXTRA_CLEAN = $(SCORER) $(scorer_objects) $(FAKE_SCORER)
+EXTRA_CLEAN = $(SCORER) $(scorer_objects) $(SCORER_STAMP) $(FAKE_SCORER)
 
 ifneq (,$(filter-out $(own_goals),$(or $(MAKECMDGOALS),all)))
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -84,7 +88,11 @@ $(FAKE_SCORER): $(scorer_objects:.o=.c) test/fake_cuda.c $(engine_objects) $(wil
 	$(CC) $(CFLAGS) -std=gnu11 -Wno-declaration-after-statement -DMAXSIM_CUDA -Isrc -Icuda $(FAKE_FLAGS) -o $@ $(filter %.c %.o,$^) $(LDFLAGS) -lpthread -lm
 
 $(scorer_objects): override CFLAGS += -std=gnu11 -Wno-declaration-after-statement $(scorer_flags)
-$(scorer_objects): $(wildcard scorer/*.h src/engine.h)
+$(scorer_objects): $(wildcard scorer/*.h src/engine.h) $(SCORER_STAMP)
+
+$(SCORER_STAMP): FORCE
+	@$(MKDIR_P) $(@D)
+	@echo '$(CC) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS)' >$@
 
 install: install-scorer
 install-scorer: $(SCORER)
@@ -116,9 +124,12 @@ quality:
 format:
 	$(or $(CLANG_FORMAT),$(error needs clang-format)) -i $(format_files)
 
+help:
+	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
+
 format-check:
 	$(or $(CLANG_FORMAT),$(error needs clang-format)) --dry-run -Werror $(format_files)
 
 endif
 
-.PHONY: $(own_goals) fake-scorer
+.PHONY: $(own_goals) fake-scorer FORCE

@@ -16,6 +16,8 @@
 
 CUDA_HOME ?= /usr/local/cuda
 NVCC ?= $(or $(shell command -v nvcc),$(CUDA_HOME)/bin/nvcc)
+# to run it, or say what is missing
+nvcc = $(if $(shell command -v $(firstword $(NVCC))),$(NVCC),$(error there is no "$(firstword $(NVCC))": CUDA's compiler is needed. Set CUDA_HOME to the folder that has bin/nvcc, or NVCC to the program))
 BUILD_CUDA ?= build/cuda
 CUDA_ARCHS ?= 80 90 100 120
 
@@ -63,7 +65,7 @@ $(CUDA_LIBRARY): $(cuda_objects)
 $(BUILD_CUDA)/kernel_rows.o $(BUILD_CUDA)/kernel_blocks.o: cuda_codes = $(cuda_warpgroup_codes)
 
 $(BUILD_CUDA)/%.o: cuda/%.cu $(cuda_headers) | $(BUILD_CUDA)
-	$(NVCC) $(cuda_flags) $(cuda_codes) -c -o $@ $<
+	$(nvcc) $(cuda_flags) $(cuda_codes) -c -o $@ $<
 
 $(BUILD_CUDA)/plan.o: cuda/plan.c $(cuda_headers) | $(BUILD_CUDA)
 	$(CC) $(cuda_c_flags) -fPIC -c -o $@ $<
@@ -75,7 +77,7 @@ $(BUILD_CUDA)/cuda_test: test/cuda_test.c test/cuda_cases.c test/cuda_reference.
 	$(CC) $(cuda_c_flags) -O3 -fopenmp -o $@ $(filter %.c,$^) $(CUDA_LIBRARY) $(CUDA_LIBS)
 
 $(BUILD_CUDA)/cuda_bench: bench/cuda_bench.cu $(CUDA_LIBRARY) $(cuda_headers)
-	$(NVCC) $(cuda_flags) -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80 -o $@ $< $(CUDA_LIBRARY)
+	$(nvcc) $(cuda_flags) -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80 -o $@ $< $(CUDA_LIBRARY)
 
 $(BUILD_CUDA):
 	mkdir -p $@

@@ -121,6 +121,10 @@ DECLARE
 	stage record;
 BEGIN
 	RETURN QUERY SELECT format(E'\nQuestion %s: %s\n', id, question) FROM demo.questions WHERE id = question_id;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'there is no question %', question_id
+			USING HINT = (SELECT format('Questions are numbered from %s to %s.', min(id), max(id)) FROM demo.questions);
+	END IF;
 	FOR stage IN
 		VALUES ('full text', by_text, text_done - started),
 			   ('mean vector', by_mean, mean_done - text_done),

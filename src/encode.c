@@ -243,7 +243,7 @@ check_parameters(const Parameters *p)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("projection must be from 1 to the dimension of the tokens, %u, not %d", p->dim, p->projection),
-				 errhint("With the dimension itself, tokens are not projected.")));
+				 errhint("With projection => %u, the dimension itself, tokens are not projected.", p->dim)));
 	length = ((uint64) p->repetitions << p->k_sim) * p->projection;
 	columns = (uint64) p->repetitions * (p->k_sim + p->projection) + 2 * MATRIX_PANEL;
 	if (length * sizeof(float) > MaxAllocSize - ARR_OVERHEAD_NONULLS(1))

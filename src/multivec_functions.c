@@ -158,8 +158,9 @@ multivec_slice(PG_FUNCTION_ARGS)
 	if (first < 1 || count < 0 || first + count - 1 > header->ntokens)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("slice of %d tokens from token %d is outside a multivec of %u tokens",
-						(int) count, (int) first, header->ntokens)));
+				 errmsg_plural("slice of length %d from token %d is outside a multivec of %u token",
+							   "slice of length %d from token %d is outside a multivec of %u tokens",
+							   header->ntokens, (int) count, (int) first, header->ntokens)));
 	PG_RETURN_POINTER(slice_from_datum(PG_GETARG_DATUM(0), header, first - 1, count));
 }
 
@@ -174,7 +175,8 @@ multivec_token(PG_FUNCTION_ARGS)
 	if (n < 1 || n > (int64) header->ntokens)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("token %d is outside a multivec of %u tokens", n, header->ntokens)));
+				 errmsg_plural("token %d is outside a multivec of %u token",
+							   "token %d is outside a multivec of %u tokens", header->ntokens, n, header->ntokens)));
 	PG_RETURN_ARRAYTYPE_P(tokens_as_array(slice_from_datum(PG_GETARG_DATUM(0), header, n - 1, 1), 1));
 }
 

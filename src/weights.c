@@ -108,7 +108,7 @@ weights_from_array(ArrayType *array, uint32 ntokens)
 	if (!any)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("all %u weights are 0", ntokens),
+				 ntokens == 1 ? errmsg("the only weight is 0") : errmsg("all %u weights are 0", ntokens),
 				 errhint("At least one query token must count.")));
 	return weights;
 }

@@ -386,7 +386,10 @@ scorer_worker_main(Datum arg)
 		else
 			backoff = Min(backoff * 2, BACKOFF_MAX_MS);
 		ereport(LOG, (errmsg("flash_maxsim has no scorer: %s", report.message),
-					  errdetail("It is tried again in %ld ms.", backoff)));
+					  errdetail("It is tried again in %ld ms.", backoff),
+					  report.no_device ? errhint("The CPU scores, unless flash_maxsim.engine is cuda. "
+												 "With flash_maxsim.scorer_engine = off, no scorer is started.")
+									   : 0));
 		while (!TimestampDifferenceExceeds(end, GetCurrentTimestamp(), backoff))
 		{
 			scorer_sweep_slots();

@@ -123,7 +123,8 @@ def elements(value):
     array, name = value if isinstance(value, Multivec) else (value, None)
     array = np.asarray(array)
     if array.ndim != 2:
-        raise ValueError(f"a multivec is an array [tokens][dimension], not one of shape {array.shape}")
+        hint = ": ids and weights go as lists, by .tolist()" if array.ndim == 1 else ""
+        raise ValueError(f"a multivec is an array [tokens][dimension], not one of shape {array.shape}{hint}")
     if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
         raise ValueError(f"a multivec is an array of numbers, not of {array.dtype}")
     name = name or {"float16": "f16", "bfloat16": "bf16"}.get(array.dtype.name, "f32")

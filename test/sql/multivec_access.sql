@@ -15,6 +15,7 @@ FROM (VALUES (0, 1), (-1, 2), (1, 4), (4, 1), (5, 0), (1, -1), (3, 2), (21474836
 	  (2147483647, 2147483647), (-2147483648, 1), (-2147483648, -2147483648), (1, -2147483648)) v(first, count);
 SELECT n, error_of(format('SELECT multivec_token(m, %s) FROM abc', n)) FROM unnest(ARRAY[0, -1, 4, 2147483647, -2147483648]) n;
 SELECT error_of($$SELECT multivec_token('[]', 1)$$), error_of($$SELECT multivec_slice('[]', 1, 1)$$);
+SELECT error_of($$SELECT multivec_token('[[1]]', 2)$$), error_of($$SELECT multivec_slice('[[1]]', 2, 1)$$);
 
 -- inline with a short header, inline with a long one, compressed, TOASTed, TOASTed and compressed
 CREATE TABLE stored (kind text PRIMARY KEY, m multivec);

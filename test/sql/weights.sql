@@ -161,6 +161,7 @@ SELECT weights, error_of(format('SELECT maxsim(''[[1,0],[0,1],[1,1]]'', ''[[10,1
 SELECT statement, error_of(statement) FROM unnest(ARRAY[
 	$$SELECT maxsim('[]', '[[1]]', '{1}')$$,
 	$$SELECT maxsim('[[1]]', '{{1}}'::real[], '{-1}')$$,
+	$$SELECT maxsim('[[1]]', '[[1]]', '{0}')$$,
 	$$SELECT maxsim('[[1],[2]]', '[[1,2]]', '{1,1}')$$,
 	$$SELECT maxsim_mean('[[1],[2]]', '[[1]]', '{0,0}')$$,
 	$$SELECT maxsim_mean('[[1],[2]]', '{{1}}'::real[], '{1}')$$,

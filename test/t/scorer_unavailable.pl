@@ -48,8 +48,10 @@ SKIP:
 	set('flash_maxsim.scorer_engine', 'cuda');
 	$node->restart;
 	await(sub { scorer($node, 'state') ne 'starting' });
-	skip('there is a GPU here', 4) if scorer($node, 'state') eq 'ready';
+	skip('there is a GPU here', 5) if scorer($node, 'state') eq 'ready';
 	cpu_scores('no GPU', 'unavailable', '\w+');
+	ok(await(sub { slurp_file($node->logfile) =~ /has no scorer: .*\n.*DETAIL:  It is tried again in 60000 ms\.\n.*HINT:  The CPU scores, .*scorer_engine = off/ }),
+		'... and the log says what that means');
 }
 
 # more memory than there is, or than files may have
