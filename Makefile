@@ -66,7 +66,7 @@ include $(PGXS)
 src/engine_%.o src/kernel_%.o src/cpu_features.o: override CFLAGS += -Wno-declaration-after-statement
 
 # What is computed here is stored, and must be the same bits on every machine.
-exact_objects = src/encode.o src/format.o src/matrix.o src/pool.o
+exact_objects = src/encode.o src/format.o src/matrix.o src/pool.o src/rotate.o
 $(exact_objects): override CFLAGS += -ffp-contract=off
 $(exact_objects:.o=.bc): override BITCODE_CFLAGS += -ffp-contract=off
 

@@ -92,6 +92,8 @@ for format in "${formats[@]}"; do
 		[[ $format != b1 ]] || way 'signs with signs' "multivec($dim, b1)" emb '$1' '' maxsim_hamming
 	fi
 done
+way 'MaxSim b1, rotated' "multivec($dim, b1)" 'multivec_rotate(emb)' 'multivec_rotate($1)'
+way 'signs with signs, rotated' "multivec($dim, b1)" 'multivec_rotate(emb)' 'multivec_rotate($1)' '' maxsim_hamming
 
 sql <<-'SQL' >/dev/null
 	VACUUM ANALYZE;

@@ -55,6 +55,7 @@ END {
 	print "  that have a vector. **FDE of n**: `maxsim_fde_document` with (k_sim, projection, repetitions), stored as f16."
 	print "  **pooled**: `multivec_normalize(multivec_pool(embedding, factor))`. **weighted**: each word of the question times its inverse"
 	print "  document frequency. **b1**: documents of signs, the question in numbers; **signs with signs**: `maxsim_hamming`."
+	print "  **rotated**: `multivec_rotate` of documents and questions before, seed 0."
 	print ""
 	print "Measured on: " where "."
 }' quality.txt | sed "s/&#39;/'/g" >quality.md

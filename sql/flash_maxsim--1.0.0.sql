@@ -170,6 +170,10 @@ CREATE FUNCTION multivec_pool(multivec, factor integer) RETURNS multivec
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
 COMMENT ON FUNCTION multivec_pool(multivec, integer) IS 'token pooling: the token vectors clustered by Ward''s linkage on cosine distance into tokens / factor clusters, rounded up, each replaced by the mean of its vectors, in the order of their first ones; at most 8192 tokens';
 
+CREATE FUNCTION multivec_rotate(multivec, seed bigint DEFAULT 0) RETURNS multivec
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000;
+COMMENT ON FUNCTION multivec_rotate(multivec, bigint) IS 'each token vector rotated by a random orthogonal matrix that depends on dimension and seed alone, the same on every machine: lengths and dot products of vectors rotated with the same seed stay, up to rounding to the value''s format, which stays as well; before a conversion to b1 or i8, of documents and queries, it makes better use of each bit; an error for b1, and for numbers that get too large for the format';
+
 -- one vector for many
 
 CREATE FUNCTION multivec_mean(multivec, unit_length boolean DEFAULT false) RETURNS real[]

@@ -18,6 +18,7 @@
 
 #include "element.h"
 #include "matrix.h"
+#include "splitmix.h"
 #include "tokens.h"
 
 #define MAX_K_SIM 10
@@ -119,36 +120,6 @@ typedef struct Encoder
 	uint32 *sketch; /* [length], place * 2 + sign; NULL: no sketch */
 	float scale;
 } Encoder;
-
-/* The numbers of SplitMix64 (Steele, Lea, Flood, 2014). */
-static uint64
-mix(uint64 x)
-{
-	x = (x ^ (x >> 30)) * UINT64CONST(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64CONST(0x94d049bb133111eb);
-	return x ^ (x >> 31);
-}
-
-static uint64
-next_random(uint64 *state)
-{
-	*state += UINT64CONST(0x9e3779b97f4a7c15);
-	return mix(*state);
-}
-
-/* Where the random numbers for one purpose start; they do not depend on the number of repetitions. */
-typedef enum Purpose
-{
-	FOR_HYPERPLANES,
-	FOR_PROJECTION,
-	FOR_SKETCH
-} Purpose;
-
-static uint64
-random_start(int64 seed, uint64 repetition, Purpose purpose)
-{
-	return mix(mix((uint64) seed) + 4 * repetition + purpose);
-}
 
 /*
  * Hyperplanes: the coefficients are sums of four 16-bit numbers less their mean, which

@@ -44,6 +44,7 @@ my %statements = (
 	# not scoring, but as long
 	'encoding a huge document' => q{SELECT sum(cardinality(maxsim_fde_document(emb, 10, 128, 20))) FROM huge, generate_series(1, 20)},
 	'pooling a long document' => q{SELECT sum(multivec_ntokens(multivec_pool(multivec_slice(emb, 1 + g, 8192), 2))) FROM huge, generate_series(1, 20) g},
+	'rotating a huge document' => q{SELECT sum(multivec_ntokens(multivec_rotate(emb, g))) FROM huge, generate_series(1, 20) g},
 	'writing a long text' => q{SELECT length((SELECT emb FROM huge)::text)});
 
 my $goes_on = "SELECT maxsim('[[1,2]]', '[[3,4]]'), maxsim_scores(ones(1), '{1}', 'many(id, emb)')";
