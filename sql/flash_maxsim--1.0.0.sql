@@ -90,9 +90,9 @@ CREATE FUNCTION multivec(bit varying[]) RETURNS multivec
 	AS 'MODULE_PATHNAME', 'multivec_from_bits' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION multivec(bit varying[]) IS 'in format b1, a token for each bit string: 1 for a bit that is set, -1 for one that is not; NULL and different lengths are errors';
 
-CREATE FUNCTION multivec_i8(components integer[], scales real[] DEFAULT NULL) RETURNS multivec
+CREATE FUNCTION multivec_i8(components integer[], scales double precision[] DEFAULT NULL) RETURNS multivec
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
-COMMENT ON FUNCTION multivec_i8(integer[], real[]) IS 'in format i8, from components [tokens][dimension] and the scale of each token, 1 by default, that its components are multiplied with; components beyond -127 to 127, scales that are negative or not finite, NULL and numbers that differ are errors';
+COMMENT ON FUNCTION multivec_i8(integer[], double precision[]) IS 'in format i8, from components [tokens][dimension] and the scale of each token, 1 by default, that its components are multiplied with, rounded to real; components beyond -127 to 127, scales that are negative or not finite, NULL and numbers that differ are errors';
 
 CREATE FUNCTION multivec_to_real_array(multivec) RETURNS real[]
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -145,11 +145,11 @@ COMMENT ON FUNCTION multivec_token(multivec, integer) IS 'token vector n, counte
 
 CREATE FUNCTION multivec_normalize(multivec) RETURNS multivec
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
-COMMENT ON FUNCTION multivec_normalize(multivec) IS 'each token vector scaled to unit length, in the same format; a vector of zeros stays';
+COMMENT ON FUNCTION multivec_normalize(multivec) IS 'each token vector scaled to unit length, in the same format; a vector of zeros stays; b1, whose signs have no other length than theirs, becomes i8';
 
 CREATE FUNCTION multivec_truncate(multivec, dim integer, unit_length boolean DEFAULT false) RETURNS multivec
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
-COMMENT ON FUNCTION multivec_truncate(multivec, integer, boolean) IS 'the first dim elements of each token vector (Matryoshka embeddings), scaled to unit length on request; an error if there are fewer';
+COMMENT ON FUNCTION multivec_truncate(multivec, integer, boolean) IS 'the first dim elements of each token vector (Matryoshka embeddings), scaled to unit length on request, for which b1 becomes i8; an error if there are fewer';
 
 CREATE FUNCTION multivec_concat(a multivec, b multivec) RETURNS multivec
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -125,8 +125,15 @@ store_b1(const float *values, uint32 dim, char *row)
 		row[k / 8] |= (values[k] > 0) * 0x80 >> k % 8;
 }
 
-void
-multivec_load(MaxsimFormat format, const void *rows, uint64 ntokens, uint32 dim, float *out)
+/* Tokens that have INTERRUPT_VALUES values or a few more. */
+static uint64
+tokens_at_once(uint32 dim)
+{
+	return INTERRUPT_VALUES / Max(dim, 1) + 1;
+}
+
+static void
+load_rows(MaxsimFormat format, const void *rows, uint64 ntokens, uint32 dim, float *out)
 {
 	const size_t row_size = maxsim_row_size(format, dim);
 	const uint64 n = ntokens * dim;
@@ -157,6 +164,19 @@ multivec_load(MaxsimFormat format, const void *rows, uint64 ntokens, uint32 dim,
 	}
 }
 
+void
+multivec_load(MaxsimFormat format, const void *rows, uint64 ntokens, uint32 dim, float *out)
+{
+	const size_t row_size = maxsim_row_size(format, dim);
+	const uint64 step = tokens_at_once(dim);
+
+	for (uint64 t = 0; t < ntokens; t += step)
+	{
+		CHECK_FOR_INTERRUPTS();
+		load_rows(format, (const char *) rows + t * row_size, Min(ntokens - t, step), dim, out + t * dim);
+	}
+}
+
 /* Whether all values of a block are finite: without a branch, so that compilers take several at once. */
 static bool
 block_is_finite(const float *values)
@@ -174,7 +194,11 @@ multivec_check_floats(const float *values, uint64 n, uint64 before, struct Node 
 	uint64 i = 0;
 
 	while (i + CHECK_BLOCK <= n && block_is_finite(values + i))
+	{
 		i += CHECK_BLOCK;
+		if (i % INTERRUPT_VALUES == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
 	while (i < n && maxsim_is_finite(values[i]))
 		i++;
 	if (i == n)
@@ -218,8 +242,9 @@ check_b1(const char *row, uint32 dim, uint64 token, struct Node *escontext)
 			 errdetail("They are those of token %llu.", (unsigned long long) token + 1)));
 }
 
-bool
-multivec_check_rows(MaxsimFormat format, const void *rows, uint64 ntokens, uint32 dim, struct Node *escontext)
+/* multivec_check_rows for tokens that so many others of the value come before. */
+static bool
+check_rows(MaxsimFormat format, const void *rows, uint64 ntokens, uint32 dim, uint64 before, struct Node *escontext)
 {
 	const size_t row_size = maxsim_row_size(format, dim);
 	const uint64 n = ntokens * dim;
@@ -231,7 +256,7 @@ multivec_check_rows(MaxsimFormat format, const void *rows, uint64 ntokens, uint3
 	switch (format)
 	{
 		case MAXSIM_F32:
-			return multivec_check_floats(rows, n, 0, escontext);
+			return multivec_check_floats(rows, n, before * dim, escontext);
 		case MAXSIM_F16:
 			while (i < n && maxsim_f16_is_finite(halves[i]))
 				i++;
@@ -242,24 +267,40 @@ multivec_check_rows(MaxsimFormat format, const void *rows, uint64 ntokens, uint3
 			break;
 		case MAXSIM_I8:
 			for (uint64 t = 0; t < ntokens; t++)
-				if (!check_i8(row + t * row_size, dim, t, escontext))
+				if (!check_i8(row + t * row_size, dim, before + t, escontext))
 					return false;
 			return true;
 		case MAXSIM_B1:
 			for (uint64 t = 0; t < ntokens; t++)
-				if (!check_b1(row + t * row_size, dim, t, escontext))
+				if (!check_b1(row + t * row_size, dim, before + t, escontext))
 					return false;
 			return true;
 	}
 	if (i == n)
 		return true;
-	multivec_load(format, halves + i, 1, 1, &value);
-	return multivec_check_floats(&value, 1, i, escontext);
+	load_rows(format, halves + i, 1, 1, &value);
+	return multivec_check_floats(&value, 1, before * dim + i, escontext);
 }
 
 bool
-multivec_store(MaxsimFormat format, const float *values, uint64 ntokens, uint32 dim, void *rows,
-			   struct Node *escontext)
+multivec_check_rows(MaxsimFormat format, const void *rows, uint64 ntokens, uint32 dim, struct Node *escontext)
+{
+	const size_t row_size = maxsim_row_size(format, dim);
+	const uint64 step = tokens_at_once(dim);
+
+	for (uint64 t = 0; t < ntokens; t += step)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!check_rows(format, (const char *) rows + t * row_size, Min(ntokens - t, step), dim, t, escontext))
+			return false;
+	}
+	return true;
+}
+
+/* multivec_store of finite values, for tokens that so many others of the value come before. */
+static bool
+store_rows(MaxsimFormat format, const float *values, uint64 ntokens, uint32 dim, void *rows, uint64 before,
+		   struct Node *escontext)
 {
 	const size_t row_size = maxsim_row_size(format, dim);
 	const uint64 n = ntokens * dim;
@@ -267,8 +308,6 @@ multivec_store(MaxsimFormat format, const float *values, uint64 ntokens, uint32 
 	char *row = rows;
 	uint64 i = 0;
 
-	if (!multivec_check_floats(values, n, 0, escontext))
-		return false;
 	switch (format)
 	{
 		case MAXSIM_F32:
@@ -296,5 +335,23 @@ multivec_store(MaxsimFormat format, const float *values, uint64 ntokens, uint32 
 	ereturn(escontext, false,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg("%g is out of range for multivec format %s", values[i], multivec_format_name(format)),
-			 errdetail("It is number %llu of the value.", (unsigned long long) i + 1)));
+			 errdetail("It is number %llu of the value.", (unsigned long long) (before * dim + i + 1))));
+}
+
+bool
+multivec_store(MaxsimFormat format, const float *values, uint64 ntokens, uint32 dim, void *rows,
+			   struct Node *escontext)
+{
+	const size_t row_size = maxsim_row_size(format, dim);
+	const uint64 step = tokens_at_once(dim);
+
+	if (!multivec_check_floats(values, ntokens * dim, 0, escontext))
+		return false;
+	for (uint64 t = 0; t < ntokens; t += step)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!store_rows(format, values + t * dim, Min(ntokens - t, step), dim, (char *) rows + t * row_size, t, escontext))
+			return false;
+	}
+	return true;
 }

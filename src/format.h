@@ -10,6 +10,9 @@
 
 struct Node;
 
+/* Loops over values look for interrupts once in so many, which is below a millisecond. */
+#define INTERRUPT_VALUES 65536
+
 /* "f32", "f16", "bf16", "i8" or "b1"; an error if there is no such format. */
 extern MaxsimFormat multivec_format_by_name(const char *name);
 extern const char *multivec_format_name(MaxsimFormat format);

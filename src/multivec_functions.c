@@ -199,20 +199,19 @@ truncated(const Multivec *value, uint32 dim)
 	return result;
 }
 
-/* Scales each token to unit length. */
-static void
-normalize(Multivec *value)
+/* Each token scaled to unit length.  Signs have no length but their own, so b1 becomes i8. */
+static Multivec *
+normalized(const Multivec *value)
 {
-	float *floats;
+	MaxsimFormat format = value->format == MAXSIM_B1 ? MAXSIM_I8 : value->format;
+	Multivec *result = multivec_create(format, value->dim, value->ntokens);
+	float *floats = palloc_extended(Max((uint64) value->ntokens * value->dim, 1) * sizeof(float), MCXT_ALLOC_HUGE);
 
-	/* signs have no length */
-	if (value->format == MAXSIM_B1)
-		return;
-	floats = palloc_extended(Max((uint64) value->ntokens * value->dim, 1) * sizeof(float), MCXT_ALLOC_HUGE);
 	multivec_load(value->format, value->elements, value->ntokens, value->dim, floats);
 	tokens_normalize(floats, value->ntokens, value->dim);
-	multivec_store(value->format, floats, value->ntokens, value->dim, value->elements, NULL);
+	multivec_store(format, floats, value->ntokens, value->dim, result->elements, NULL);
 	pfree(floats);
+	return result;
 }
 
 /* multivec_normalize(mv): each token to unit length, tokens of zeros stay. */
@@ -220,12 +219,7 @@ PG_FUNCTION_INFO_V1(multivec_normalize);
 Datum
 multivec_normalize(PG_FUNCTION_ARGS)
 {
-	Multivec *value = PG_GETARG_MULTIVEC_P(0);
-
-	Multivec *result = truncated(value, value->dim);
-
-	normalize(result);
-	PG_RETURN_POINTER(result);
+	PG_RETURN_POINTER(normalized(PG_GETARG_MULTIVEC_P(0)));
 }
 
 /* multivec_truncate(mv, dim, unit_length): the first dimensions of each token. */
@@ -245,7 +239,7 @@ multivec_truncate(PG_FUNCTION_ARGS)
 				 errmsg("multivec of dimension %u cannot be truncated to %d dimensions", value->dim, dim)));
 	result = truncated(value, dim);
 	if (PG_GETARG_BOOL(2))
-		normalize(result);
+		result = normalized(result);
 	PG_RETURN_POINTER(result);
 }
 

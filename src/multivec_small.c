@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "access/tupmacs.h"
+#include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/varbit.h"
 
@@ -17,28 +17,25 @@
 #include "tokens.h"
 
 /*
- * The next element of an array of bit strings, and its length in bits; *at goes behind
- * it.  An array from outside is not believed.
+ * The next element of an array of bit strings, which is this one counted from 1, and its
+ * length in bits; *at goes behind it.
  */
 static const char *
-next_bits(const char **at, const char *end, int32 *nbits)
+next_bits(const char **at, const char *end, int number, int32 *nbits)
 {
-	const char *element = (const char *) att_align_pointer(*at, TYPALIGN_INT, -1, *at);
-	const char *data;
+	const char *element = tokens_next_element(at, end, number);
+	const char *data = VARDATA_ANY(element);
 
-	if (element >= end || VARATT_IS_EXTERNAL(element) || VARATT_IS_COMPRESSED(element) ||
-		VARSIZE_ANY(element) > end - element || VARSIZE_ANY_EXHDR(element) < sizeof(int32))
+	if (VARSIZE_ANY_EXHDR(element) < sizeof(int32))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("array of bit strings ends within one, or is damaged")));
-	data = VARDATA_ANY(element);
+				 errmsg("array is corrupted: its bit string number %d has only %d bytes", number, (int) VARSIZE_ANY(element))));
 	memcpy(nbits, data, sizeof(int32));
 	if (*nbits < 0 || ((int64) *nbits + 7) / 8 != VARSIZE_ANY_EXHDR(element) - sizeof(int32))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("bit string's length of %d does not fit its size of %d bytes", *nbits,
-						(int) VARSIZE_ANY(element))));
-	*at = element + VARSIZE_ANY(element);
+				 errmsg("array is corrupted: length of its bit string number %d, %d, does not fit its size, %d bytes", number,
+						*nbits, (int) VARSIZE_ANY(element))));
 	return data + sizeof(int32);
 }
 
@@ -48,26 +45,19 @@ Datum
 multivec_from_bits(PG_FUNCTION_ARGS)
 {
 	ArrayType *array = PG_GETARG_ARRAYTYPE_P(0);
+	int n = tokens_check_list(array, "array of bit strings", InvalidOid, NULL);
 	const char *end = (const char *) array + VARSIZE(array);
 	const char *at = ARR_DATA_PTR(array);
-	const char *bits = NULL;
+	const char *bits;
 	Multivec *value;
-	int32 dim = 0;
-	int n;
+	int32 dim;
 
-	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("array of bit strings must have 1 dimension, not %d", ARR_NDIM(array))));
-	n = ARR_NDIM(array) == 0 ? 0 : ARR_DIMS(array)[0];
-	if (ARR_HASNULL(array))
-		tokens_check_bitmap(ARR_NULLBITMAP(array), n);
-	if (n > 0)
-	{
-		bits = next_bits(&at, end, &dim);
-		multivec_check_dim(dim);
-	}
-	value = multivec_create(MAXSIM_B1, dim, n);
+	if (n == 0)
+		PG_RETURN_POINTER(multivec_create(MAXSIM_B1, 0, 0));
+	bits = next_bits(&at, end, 1, &dim);
+	multivec_check_dim(dim);
+	/* what does not fit into the array is an error below, before it is written */
+	value = multivec_create(MAXSIM_B1, dim, Min(n, 1 + (end - at) / maxsim_row_size(MAXSIM_B1, dim)));
 	for (int i = 0; i < n; i++)
 	{
 		int32 nbits = dim;
@@ -75,7 +65,7 @@ multivec_from_bits(PG_FUNCTION_ARGS)
 		if (i % 1024 == 0)
 			CHECK_FOR_INTERRUPTS();
 		if (i > 0)
-			bits = next_bits(&at, end, &nbits);
+			bits = next_bits(&at, end, i + 1, &nbits);
 		if (nbits != dim)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_EXCEPTION),
@@ -87,33 +77,43 @@ multivec_from_bits(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(value);
 }
 
-/* The scale of each token, or NULL: all 1. */
+/* The scale of each token, rounded to float32, or NULL: all 1. */
 static const float *
 scales_argument(FunctionCallInfo fcinfo, int argument, uint32 ntokens)
 {
+	const double *values;
 	ArrayType *array;
+	float *scales;
 	uint32 n;
 
 	if (PG_ARGISNULL(argument))
 		return NULL;
 	array = PG_GETARG_ARRAYTYPE_P(argument);
-	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("scales must have 1 dimension, not %d", ARR_NDIM(array))));
-	n = ARR_NDIM(array) == 0 ? 0 : ARR_DIMS(array)[0];
-	if (array_contains_nulls(array))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("scales must not contain NULL")));
+	n = tokens_check_list(array, "scales", FLOAT8OID, NULL);
 	if (n != ntokens)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("number of scales and number of tokens differ: %u and %u", n, ntokens)));
-	return (const float *) ARR_DATA_PTR(array);
+	values = (const double *) ARR_DATA_PTR(array);
+	scales = palloc_extended(Max(n, 1) * sizeof(float), MCXT_ALLOC_HUGE);
+	for (uint32 t = 0; t < n; t++)
+	{
+		if (t % INTERRUPT_VALUES == 0)
+			CHECK_FOR_INTERRUPTS();
+		scales[t] = (float) values[t];
+		if (values[t] < 0 || !maxsim_is_finite(scales[t]))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("%g is out of range for the scale of a token in multivec format i8", values[t]),
+					 errdetail("It is that of token %u.", t + 1)));
+	}
+	return scales;
 }
 
-/* multivec_i8(components integer[], scales real[]): component k of token t is scales[t] * components[t][k]. */
+/*
+ * multivec_i8(components integer[], scales double precision[]): component k of token t is
+ * scales[t] * components[t][k].
+ */
 PG_FUNCTION_INFO_V1(multivec_i8);
 Datum
 multivec_i8(PG_FUNCTION_ARGS)
@@ -128,9 +128,7 @@ multivec_i8(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	array = PG_GETARG_ARRAYTYPE_P(0);
-	tokens_check_array_header(array, &ntokens, &dim);
-	if (ARR_HASNULL(array))
-		tokens_check_bitmap(ARR_NULLBITMAP(array), (uint64) ntokens * dim);
+	tokens_check_matrix(array, INT4OID, &ntokens, &dim);
 	scales = scales_argument(fcinfo, 1, ntokens);
 	components = (const int32 *) ARR_DATA_PTR(array);
 	value = multivec_create(MAXSIM_I8, dim, ntokens);

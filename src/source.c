@@ -33,6 +33,7 @@
 #include "utils/syscache.h"
 
 #include "source.h"
+#include "tokens.h"
 
 char *maxsim_source = NULL;
 
@@ -312,12 +313,5 @@ source_resolve(const char *name, Oid fn_oid)
 void
 source_check_ids(ArrayType *ids)
 {
-	if (ARR_NDIM(ids) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("array of document ids must have 1 dimension, not %d", ARR_NDIM(ids))));
-	if (array_contains_nulls(ids))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("array of document ids must not contain NULL")));
+	(void) tokens_check_list(ids, "array of document ids", INT8OID, NULL);
 }

@@ -48,7 +48,7 @@ typedef void (*SourceRow)(void *arg, int64 id, Datum document, bool is_null);
  * source_resolve	Finds what a name like 'docs(id, embedding)' stands for; NULL stands
  *					for flash_maxsim.source.  fn_oid is a function of the extension.
  *					Errors: no such relation or column, a column of a wrong type.
- * source_check_ids	An error unless the array has one dimension and no NULL.
+ * source_check_ids	An error unless the array is sound and has one dimension and no NULL.
  * source_read		Calls row for every visible row with one of the ids, a bigint[]
  *					without NULLs, in no particular order; for an id that occurs several
  *					times in the source, several times.

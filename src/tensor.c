@@ -22,15 +22,7 @@ integers_argument(FunctionCallInfo fcinfo, int argument, const char *name, int *
 {
 	ArrayType *array = PG_GETARG_ARRAYTYPE_P(argument);
 
-	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("%s must have 1 dimension, not %d", name, ARR_NDIM(array))));
-	if (array_contains_nulls(array))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not contain NULL", name)));
-	*n = ARR_NDIM(array) == 0 ? 0 : ARR_DIMS(array)[0];
+	*n = tokens_check_list(array, name, INT8OID, NULL);
 	return (const int64 *) ARR_DATA_PTR(array);
 }
 

@@ -33,6 +33,23 @@ extern Tokens tokens_from_array(ArrayType *array);
 extern const float *tokens_to_float(const Tokens *tokens);
 
 /*
+ * An array from outside is not believed.  These are errors unless its header fits its size:
+ * number of dimensions, their lengths, place of a bitmap, and of numbers of fixed size their
+ * bytes.  Nothing else may be read of it before.  Its elements must be of this type, unless
+ * that is InvalidOid, and none of them NULL.
+ *
+ * tokens_check_list	An array of one dimension, or of none.  Returns its length.  The hint
+ *						is for one of more dimensions, or NULL.
+ * tokens_check_matrix	One of two dimensions, or of none: as tokens_check_array_header.
+ * tokens_next_element	The next element of an array of a varlena type that is aligned as
+ *						int, which must lie before the array's end; *at goes behind it.
+ *						Number counts from 1, for the message.
+ */
+extern uint32 tokens_check_list(ArrayType *array, const char *name, Oid type, const char *hint);
+extern void tokens_check_matrix(ArrayType *array, Oid type, uint32 *ntokens, uint32 *dim);
+extern const char *tokens_next_element(const char **at, const char *end, uint64 number);
+
+/*
  * tokens_check_array_header	The shape of an array from its header alone: what
  *		tokens_from_array checks, without bitmap and elements.
  * tokens_check_bitmap		An error if one of n elements is NULL.  An array can have a

@@ -108,7 +108,7 @@ class Values(Case):
         self.assertEqual(self.one("SELECT %s", multivec.Multivec(array[:2], "i8")).tolist(), [[2, 4, -2, 127], [0, 0, 0, 0]])
         self.assertEqual(self.one("SELECT %s", multivec.Multivec(array[:2], "b1")).tolist(), [[1, 1, -1, 1], [-1, -1, -1, -1]])
         # what others have made is read as it is
-        self.assertEqual(self.one("SELECT multivec_i8(%s::integer[], %s::real[])", [[1, -100], [0, 3]], [0.5, 0.0]).tolist(), [[0.5, -50], [0, 0]])
+        self.assertEqual(self.one("SELECT multivec_i8(%s, %s)", [[1, -100], [0, 3]], [0.5, 0.0]).tolist(), [[0.5, -50], [0, 0]])
         signs = RNG.choice(np.array([-1, 1], dtype="f4"), (7, 13))
         self.same_bits(self.one("SELECT multivec(%b, 13, 'b1')", np.packbits(signs > 0, axis=1).tobytes()), signs)
         self.assertEqual(self.one("SELECT ARRAY[B'101010101', B'011111110']::multivec").tolist(),

@@ -39,10 +39,13 @@ FROM (SELECT b1, ARRAY(SELECT (SELECT string_agg(CASE WHEN x > 0 THEN '1' ELSE '
 		FROM unnest(multivec_token(b1, t)) WITH ORDINALITY u(x, k)) FROM generate_series(1, multivec_ntokens(b1)) t ORDER BY t) AS bits FROM vectors) s;
 SELECT multivec_i8('{{1,100},{-127,3}}'), multivec_i8('{{1,100},{-127,3}}', '{0.5,2}'), multivec_i8('{{1,2}}'::smallint[], '{0}'), multivec_i8('{}'), multivec_i8(NULL), multivec_i8('{}', '{}'),
 	multivec_format(multivec_i8('{{1}}', NULL));
+-- scales of every type of numbers, as drivers send them; what float32 makes 0 is 0
+SELECT multivec_i8('{{1,2},{3,4}}', ARRAY[0.5,2]::double precision[]), multivec_i8('{{1,2},{3,4}}', ARRAY[0.5,2]::real[]), multivec_i8('{{1,2},{3,4}}', ARRAY[0.5,2]), multivec_i8('{{1,2},{3,4}}', ARRAY[1,2]);
+SELECT multivec_i8('{{1,100}}', '{0.1}'), multivec_i8('{{1,100}}', '{1e-300}');
 SELECT error_of(format('SELECT multivec(%s)', bits)) FROM unnest(ARRAY['ARRAY[B''101'', B''10'']', 'ARRAY[B''101'', NULL]', 'ARRAY[B'''']::bit varying[]', 'ARRAY[ARRAY[B''1''], ARRAY[B''0'']]',
 	'ARRAY[repeat(''1'', 65536)::bit varying]']) bits;
 SELECT error_of(format('SELECT multivec_i8(%s)', arguments)) FROM unnest(ARRAY['''{{1,2,3},{4,200,6}}''', '''{{-128}}''', '''{{1,2147483647}}''', '''{{1,-2147483648}}''', '''{{1,NULL}}''', '''{1,2}''',
-	'''{{1},{2}}'', ''{1}''', '''{{1}}'', ''{1,2}''', '''{{1}}'', ''{-1}''', '''{{1}}'', ''{NaN}''', '''{{1}}'', ''{Infinity}''', '''{{1}}'', ''{1e38}''', '''{{1}}'', ''{NULL}''', '''{{1}}'', ''{{1}}''']) arguments;
+	'''{{1},{2}}'', ''{1}''', '''{{1}}'', ''{1,2}''', '''{{1}}'', ''{-1}''', '''{{1}}'', ''{NaN}''', '''{{1}}'', ''{Infinity}''', '''{{1}}'', ''{1e38}''', '''{{1},{1}}'', ''{1,1e300}''', '''{{1}}'', ''{-1e-300}''', '''{{1}}'', ''{-0}''', '''{{1}}'', ''{NULL}''', '''{{1}}'', ''{{1}}''']) arguments;
 
 -- bytes that no value has
 SELECT error_of(format('SELECT multivec(''\x%s'', %s)', bytes, how)) FROM (VALUES ('0000803f0180', '2, ''i8'''), ('000080bf0101', '2, ''i8'''), ('0000807f0101', '2, ''i8'''), ('0000c07f0101', '2, ''i8'''),
@@ -52,7 +55,14 @@ SELECT multivec('\x0000803f017f', 2, 'i8'), multivec('\xe0', 3, 'b1'), multivec(
 -- from one another
 SELECT multivec_truncate('[[1,-2,3,4,5,6,7,8,-9,10]]'::multivec(10, b1), 9), multivec_send(multivec_truncate('[[1,-2,3,4,5,6,7,8,9,10]]'::multivec(10, b1), 9)),
 	multivec_truncate('[[100,-127,3]]'::multivec(3, i8), 1), multivec_truncate('[[100,-127,3]]'::multivec(3, i8), 1, true);
-SELECT multivec_normalize(multivec_i8('{{60,80,0}}')), multivec_normalize('[[3,-4]]'::multivec(2, b1)), multivec_format(multivec_normalize(multivec_i8('{{60,80,0}}')));
+SELECT multivec_normalize(multivec_i8('{{60,80,0}}')), multivec_format(multivec_normalize(multivec_i8('{{60,80,0}}')));
+-- signs have no length but their own: i8, with one scale
+SELECT n, multivec_format(n), multivec_dim(n), multivec_send(n)
+FROM (SELECT multivec_normalize(b1) AS n FROM (VALUES ('[[3,-4,0,1],[1,1,1,1]]'::multivec(4, b1)), ('[]'::multivec(4, b1))) v(b1)) s;
+SELECT multivec_truncate('[[3,-4,0,1,5]]'::multivec(5, b1), 4, true), multivec_format(multivec_truncate('[[3,-4]]'::multivec(2, b1), 1, true));
+SELECT bool_and(multivec_send(multivec_normalize(b1)) = multivec_send(multivec_normalize(b1::multivec(13, f32))::multivec(13, i8))) AS normalized,
+	bool_and(multivec_send(multivec_truncate(b1, 9, true)) = multivec_send(multivec_normalize(multivec_truncate(b1, 9)))) AS truncated,
+	bool_and(multivec_format(multivec_truncate(b1, 9)) = 'b1') AS kept FROM vectors;
 SELECT multivec_concat(multivec_i8('{{1,2}}'), multivec_i8('{{3,4}}', '{2}')), multivec_concat('[[1,2,1]]'::multivec(3, b1), '[[-1,2,-1]]'::multivec(3, b1)),
 	(SELECT multivec_ntokens(multivec_concat_agg(i8)) FROM vectors WHERE id < 3);
 SELECT error_of('SELECT multivec_concat(''[[1]]''::multivec(1, i8), ''[[1]]''::multivec(1, b1))');

@@ -70,6 +70,12 @@ FROM queries, LATERAL (SELECT maxsim_topk(q, id, b1, 5) AS best FROM docs) t ORD
 SELECT bool_and(abs(total - maxsim(q, i8)) <= 3e-4 * score_of(absolute(q::real[]), absolute(i8::real[]))) AS matches
 FROM docs, queries, LATERAL (SELECT sum(similarity) AS total FROM maxsim_matches(q, i8)) m WHERE id <= 20 AND qid < 4;
 SELECT maxsim('[[1,2],[3,4]]', multivec_i8('{{5,6},{7,8}}'), '{0.5,2}') AS weighted, maxsim_hamming('[[1,2],[3,-4]]', '[[5,6]]'::multivec(2, b1), '{3,1}') AS weighted_signs, maxsim_cosine('[[3,4]]', multivec_i8('{{30,40}}')) AS cosine;
+-- cosines of signs: documents, queries, and both
+SELECT maxsim_cosine('[[2,2,2,2]]', '[[1,1,1,1]]'::multivec(4, b1)) AS document, maxsim_cosine('[[1,1,-1,1]]'::multivec(4, b1), '[[2,2,2,2]]') AS query, maxsim_cosine('[[1,-1,1,1]]'::multivec(4, b1), '[[1,-1,1,1],[1,1,1,1]]'::multivec(4, b1)) AS both,
+	maxsim_cosine('[[2,2,2,2]]', '[[1,1,1,1]]'::multivec(4, b1), '{3}') AS weighted;
+SELECT bool_and(abs(maxsim_cosine(q, b1) - maxsim(multivec_normalize(q), b1) / sqrt(multivec_dim(b1))) <= 1e-3 * multivec_ntokens(q)) AS document,
+	bool_and(abs(maxsim_cosine(b1, b1) - multivec_ntokens(b1)) <= 1e-3 * multivec_ntokens(b1)) AS both, count(*) > 20 AS some
+FROM docs, queries WHERE multivec_ntokens(b1) > 0 AND multivec_ntokens(q) > 0 AND multivec_dim(q) = multivec_dim(b1);
 SELECT flash_maxsim_rerank('[[1,2]]', multivec_i8('{{1,1},{2,2},{3,3}}', '{1,2,3}'), '{0,1,3}', 2) AS packed, flash_maxsim_rerank_direct('[[1,-1]]', '[[1,1],[-1,1],[1,-1]]'::multivec(2, b1), '{2,0}', '{1,2}', 2) AS scattered;
 
 -- Two stages in one statement: signs choose of all, f16 decides among the best.

@@ -168,8 +168,82 @@ foreach my $statement ('SELECT maxsim(\'\'[[1],[2]]\'\', \'\'[[1]]\'\', w) FROM 
 {
 	is($node->safe_psql('postgres', qq{
 		SELECT lie || ': ' || error FROM (SELECT *, error_of(format('$statement', id)) AS error FROM weights) e
-		WHERE error !~ '^(XX001 array of weights is corrupted: its header does not fit its size, |22004 weights must not contain NULL|2202E weights must have 1 dimension, not |XX000 unexpected array element type 700)' ORDER BY 1}), '', "weights: an error for each, $statement");
+		WHERE error !~ '^(XX001 array is corrupted: header of weights does not fit its size, |22004 weights must not contain NULL|2202E weights must have 1 dimension, not |XX001 array is corrupted: elements of weights are of type 700, not 701)' ORDER BY 1}), '', "weights: an error for each, $statement");
 }
+
+# arrays whose headers lie, as arguments: of token vectors of every type, of lists of numbers, and of bit strings
+$node->safe_psql(
+	'postgres', q{
+	CREATE TABLE element_types (name text, type regtype, size integer);
+	INSERT INTO element_types VALUES ('f4', 'real', 4), ('f8', 'double precision', 8), ('i2', 'smallint', 2), ('i4', 'integer', 4), ('i8', 'bigint', 8), ('n', 'numeric', 8), ('b', 'bit varying', 12);
+	CREATE VIEW forged_arguments AS SELECT name, type, lie || ', ' || n AS lie, h || zeros(n) AS bytes
+		FROM element_types, unnest(ARRAY[0, 24, 240, 24000]) n, LATERAL (VALUES
+			('no dimensions, a bitmap', forged_array(0, 24, type, 7)), ('negative dimensions', forged_array(4294967295, 0, type, 1, 1, 1, 1)), ('7 dimensions', forged_array(7, 0, type, 1, 1)), ('most dimensions', forged_array(2147483647, 0, type)),
+			('2, largest', forged_array(2, 0, type, 1, 65535, 1, 1)), ('2, too many', forged_array(2, 0, type, n / size + 1, 1, 1, 1)), ('2, most', forged_array(2, 0, type, 2147483647, 65535, 1, 1)), ('2, both most', forged_array(2, 0, type, 2147483647, 2147483647, 1, 1)),
+			('2, negative', forged_array(2, 0, type, 4294967295, 3, 1, 1)), ('2, both negative', forged_array(2, 0, type, 4294967295, 4294967295, 1, 1)), ('2, half a header', forged_array(2, 0, type, 1)),
+			('2, a bitmap at 0', forged_array(2, 4, type, 1, 1, 1, 1)), ('2, a bitmap behind the end', forged_array(2, 2147483640, type, 1, 1, 1, 1)), ('2, a negative bitmap', forged_array(2, 4294967288, type, 1, 1, 1, 1)), ('2, a bitmap, most', forged_array(2, 268435496, type, 715827882, 3, 1, 1)),
+			('1, too many', forged_array(1, 0, type, n / size + 1, 1)), ('1, most', forged_array(1, 0, type, 2147483647, 1)), ('1, negative', forged_array(1, 0, type, 4294967294, 1)), ('1, half a header', forged_array(1, 0, type, 2)),
+			('1, a bitmap at 0', forged_array(1, 4, type, 1, 1)), ('1, a bitmap behind the end', forged_array(1, 2147483640, type, 1, 1)), ('1, a negative bitmap', forged_array(1, 4294967288, type, 1, 1)), ('1, a bitmap, most', forged_array(1, 268435480, type, 2147483647, 1))) l(lie, h);
+	DO $do$
+	DECLARE
+		t record;
+	BEGIN
+		FOR t IN SELECT * FROM element_types LOOP
+			EXECUTE format('CREATE TABLE forged_%s (id serial, lie text, a bytea)', t.name);
+			EXECUTE format('ALTER TABLE forged_%s ALTER a SET STORAGE EXTERNAL', t.name);
+			EXECUTE format('INSERT INTO forged_%s (lie, a) SELECT lie, bytes FROM forged_arguments WHERE name = %L', t.name, t.name);
+			UPDATE pg_attribute SET atttypid = (SELECT typarray FROM pg_type p WHERE p.oid = t.type)
+				WHERE attrelid = format('forged_%s', t.name)::regclass AND attname = 'a';
+		END LOOP;
+	END $do$;
+	-- damaged elements
+	CREATE TABLE forged_elements (id serial, lie text, n bytea, b bytea);
+	INSERT INTO forged_elements (lie, n, b) SELECT lie, forged_array(2, 0, 1700, 1, 2, 1, 1) || e, forged_array(1, 0, 1562, 2, 1) || e FROM (VALUES
+		('length 0', little_endian(0, 4) || zeros(40)), ('length 3', little_endian(12, 4) || zeros(40)), ('only a header', little_endian(16, 4) || little_endian(16, 4)), ('longest', little_endian(4294967292, 4) || zeros(40)),
+		('compressed', little_endian(66, 4) || zeros(40)), ('out of line', '\x0112'::bytea || zeros(40)), ('a second one that ends', little_endian(40, 4) || '\x0080'::bytea || zeros(4) || '\x28'::bytea),
+		('short headers at the end', '\xff'::bytea || zeros(20)), ('padding alone', zeros(3)), ('a byte of a header', little_endian(32, 4) || '\x00800000'::bytea || '\x40'::bytea)) v(lie, e);
+	UPDATE pg_attribute SET atttypid = CASE attname WHEN 'n' THEN 'numeric[]'::regtype ELSE 'bit varying[]'::regtype END
+		WHERE attrelid = 'forged_elements'::regclass AND attname IN ('n', 'b');
+});
+my %arguments = (
+	(map { +"multivec, $_" => "SELECT multivec_ntokens(multivec(a)) FROM forged_$_ WHERE id = %s" } qw(f4 f8 i2 i4 i8 n b)),
+	'maxsim, query' => q{SELECT maxsim(a, '{{1,2,3}}'::real[]) FROM forged_f4 WHERE id = %s},
+	'maxsim, document' => q{SELECT maxsim('{{1,2,3}}'::real[], a) FROM forged_f4 WHERE id = %s},
+	'maxsim_matches, document' => q{SELECT maxsim_matches('{{1,2,3}}'::real[], a) FROM forged_f4 WHERE id = %s},
+	'flash_maxsim_rerank, tensor' => q{SELECT flash_maxsim_rerank('{{1,2,3}}'::real[], a, '{0,1}', 1) FROM forged_f4 WHERE id = %s},
+	'flash_maxsim_rerank, cu_seqlens' => q{SELECT flash_maxsim_rerank('[[1]]', '[[1]]', a, 1) FROM forged_i8 WHERE id = %s},
+	'flash_maxsim_rerank_direct, doc_offsets' => q{SELECT flash_maxsim_rerank_direct('[[1]]', '[[1]]', a, '{1}', 1) FROM forged_i8 WHERE id = %s},
+	'flash_maxsim_rerank_direct, doc_lengths' => q{SELECT flash_maxsim_rerank_direct('[[1]]', '[[1]]', '{0}', a, 1) FROM forged_i8 WHERE id = %s},
+	'maxsim_rerank, ids' => q{SELECT maxsim_rerank('[[1,2,3]]', a, 'arrays(id, r)') FROM forged_i8 WHERE id = %s},
+	'maxsim_scores, ids' => q{SELECT maxsim_scores('[[1,2,3]]', a, 'arrays(id, r)') FROM forged_i8 WHERE id = %s},
+	'multivec_i8, components' => q{SELECT multivec_ntokens(multivec_i8(a)) FROM forged_i4 WHERE id = %s},
+	'multivec_i8, scales' => q{SELECT multivec_ntokens(multivec_i8('{{1}}', a)) FROM forged_f8 WHERE id = %s});
+foreach my $name (sort keys %arguments)
+{
+	my ($table) = $arguments{$name} =~ /FROM (forged_\w+)/;
+
+	# some have another number of dimensions as well, and a bitmap of zeros stands for NULL
+	is($node->safe_psql('postgres', sprintf(q{
+		SELECT lie || ': ' || error FROM (SELECT *, error_of(format($s$%s$s$, id)) AS error FROM %s) e
+		WHERE error !~ '^(XX001 array is corrupted: |22004 [a-z_ ]+ must not contain NULL|2202E [a-z_ ]+ must have [12] dimensions?, not )' ORDER BY 1}, $arguments{$name}, $table)),
+		'', "$name: an error for each array that lies");
+	cmp_ok($node->safe_psql('postgres', sprintf(q{SELECT count(*) FROM (SELECT error_of(format($s$%s$s$, id)) AS error FROM %s) e WHERE error ~ '^XX001'}, $arguments{$name}, $table)),
+		'>=', 60, "$name: most are corrupted");
+}
+foreach my $column (qw(n b))
+{
+	is($node->safe_psql('postgres', qq{
+		SELECT lie || ': ' || error FROM (SELECT *, error_of(format('SELECT multivec_ntokens(multivec($column)) FROM forged_elements WHERE id = %s', id)) AS error FROM forged_elements) e
+		WHERE error !~ '^XX001 array is corrupted: ' ORDER BY 1}), '', "damaged elements, $column: an error for each");
+}
+# honest bytes of another type
+is($node->safe_psql('postgres', q{
+	UPDATE pg_attribute SET atttypid = 'integer[]'::regtype WHERE attrelid = 'forged_f4'::regclass AND attname = 'a';
+	SELECT DISTINCT error_of(format('SELECT multivec_i8(a) FROM forged_f4 WHERE id = %s', id)) FROM forged_f4 WHERE lie = '2, too many, 0';
+	CREATE TABLE other (a real[]);
+	INSERT INTO other VALUES ('{{1,2}}');
+	UPDATE pg_attribute SET atttypid = 'integer[]'::regtype WHERE attrelid = 'other'::regclass AND attname = 'a';
+	SELECT error_of('SELECT multivec_i8(a) FROM other')}), "XX001 array is corrupted: header of array of token vectors does not fit its size, 32 bytes\nXX001 array is corrupted: elements of array of token vectors are of type 700, not 23", 'elements of another type');
 
 is($node->safe_psql('postgres', q{SELECT maxsim('[[1,2]]', '[[3,4]]')}), '11', 'the server goes on');
 unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC/, 'no crash');
