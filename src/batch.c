@@ -16,6 +16,12 @@
 #include "batch.h"
 #include "toast.h"
 
+/*
+ * Documents that lie in their rows cost no more than a copy, and mostly little to score.  For
+ * the CPU so much of them is gathered, which is still in its nearest caches when it scores.
+ */
+#define IN_ROW_FILL (128 * 1024)
+
 struct Batch
 {
 	DocumentType type;
@@ -278,6 +284,16 @@ fetch_again(void *arg, const CacheKey *key)
 	return elements;
 }
 
+/* What is gathered before it is scored. */
+static Size
+fill_for(const Batch *batch, const Payload *payload)
+{
+	Size fill = batch->buffers.current->fill;
+
+	return payload->memory != NULL && !batch->buffers.use_scorer && batch->buffers.load == NULL ? Min(fill, IN_ROW_FILL)
+																								  : fill;
+}
+
 /* Brings a document that fits into the buffer, and puts it on its list. */
 static void
 gather(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
@@ -287,7 +303,7 @@ gather(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
 	char *elements;
 	Shape shape;
 
-	if (batch->buffers.current->used + payload->size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->fill)
+	if (batch->buffers.current->used + payload->size + 2 * BUFFER_ALIGNMENT > fill_for(batch, payload))
 		buffers_flush(&batch->buffers);
 	buffer = batch->buffers.current;
 	batch->buffers.id = id;
