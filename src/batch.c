@@ -18,7 +18,7 @@
 
 /*
  * Documents that lie in their rows cost no more than a copy, and mostly little to score.  For
- * the CPU so much of them is gathered, which is still in its nearest caches when it scores.
+ * the CPU so many bytes of them are gathered: they are still in its nearest caches then.
  */
 #define IN_ROW_FILL (128 * 1024)
 
@@ -284,14 +284,16 @@ fetch_again(void *arg, const CacheKey *key)
 	return elements;
 }
 
-/* What is gathered before it is scored. */
+/* What is gathered before it is scored, where such a document is the next one. */
 static Size
 fill_for(const Batch *batch, const Payload *payload)
 {
-	Size fill = batch->buffers.current->fill;
+	const BatchBuffers *buffers = &batch->buffers;
+	Size fill = buffers->current->fill;
 
-	return payload->memory != NULL && !batch->buffers.use_scorer && batch->buffers.load == NULL ? Min(fill, IN_ROW_FILL)
-																								  : fill;
+	if (payload->memory == NULL || buffers->use_scorer || buffers->load != NULL)
+		return fill;
+	return Min(fill, IN_ROW_FILL);
 }
 
 /* Brings a document that fits into the buffer, and puts it on its list. */
