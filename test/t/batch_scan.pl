@@ -190,6 +190,8 @@ sub aggregation
 		sub { ("SELECT $group, $aggregates FROM $table x$w GROUP BY $group", 0) },
 		sub { ("SELECT $group, $aggregates FROM $table x$w GROUP BY $group HAVING $having", 0) },
 		sub { ("SELECT $aggregates FROM $table x$w GROUP BY $group ORDER BY max($m), $group", 1) },
+		sub { ("SELECT $aggregates FROM $table x$w GROUP BY $group", 0) },
+		sub { ("SELECT $aggregates FROM $table x$w GROUP BY $sets", 0) },
 		sub { ("SELECT GROUPING(grp, gen), $aggregates FROM $table x$w GROUP BY $sets", 0) },
 		sub { ("SELECT x.wide, x.id, x.gen, x.e, max($m) FROM broad x$w GROUP BY id", 0) },
 		sub { ("SELECT x, $aggregates FROM broad x$w GROUP BY id", 0) },
