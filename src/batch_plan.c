@@ -18,6 +18,7 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/sysattr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -159,17 +160,6 @@ place_scores(Node *node, void *context)
 	return expression_tree_mutator(node, place_scores, context);
 }
 
-/* Whether a target list uses a column of the scan tuple. */
-static bool
-uses_column(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Var))
-		return ((Var *) node)->varno == INDEX_VAR && ((Var *) node)->varattno == *(int *) context;
-	return expression_tree_walker(node, uses_column, context);
-}
-
 /* A column of the child's, as the scan tuple's description has it. */
 static Expr *
 column_expr(const CustomScan *scan, int column)
@@ -179,15 +169,13 @@ column_expr(const CustomScan *scan, int column)
 
 /*
  * An argument of a call that is the node's: one of all rows is computed by the node itself,
- * one of the row is a column of the child's, and own if it is for nothing else.  Returns what
- * describes it.
+ * one of the row is a column of the child's.  Returns what describes it.
  */
 static Expr *
-take_argument(CustomScan *scan, Expr *argument, int column, bool *own)
+take_argument(CustomScan *scan, Expr *argument, int column)
 {
 	bool of_row = column > 0;
 
-	*own = of_row && !uses_column((Node *) scan->scan.plan.targetlist, &column);
 	scan->custom_exprs = lappend(scan->custom_exprs, of_row || argument == NULL ? (Node *) makeBoolConst(false, true)
 																				: (Node *) copyObject(argument));
 	return of_row ? column_expr(scan, column) : argument;
@@ -239,10 +227,9 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 		private.document = list_nth_int(wrapping->columns, i);
 		private.query = list_nth_int(wrapping->queries, i);
 		private.weights = list_nth_int(wrapping->weights, i);
-		private.own_document = !uses_column((Node *) plan->targetlist, &private.document);
 		call.document = column_expr(scan, private.document);
-		call.query = take_argument(scan, call.query, private.query, &private.own_query);
-		call.weights = take_argument(scan, call.weights, private.weights, &private.own_weights);
+		call.query = take_argument(scan, call.query, private.query);
+		call.weights = take_argument(scan, call.weights, private.weights);
 		scan->custom_private = lappend(scan->custom_private, batch_scan_private(&private));
 		function->args = batch_call_arguments(&call);
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
@@ -339,6 +326,58 @@ split_aggregates(Node *node, void *context)
 	return expression_tree_mutator(node, split_aggregates, context);
 }
 
+static Bitmapset *
+add_columns(Bitmapset *columns, const AttrNumber *numbers, int n)
+{
+	for (int i = 0; i < n; i++)
+		columns = bms_add_member(columns, numbers[i] - FirstLowInvalidHeapAttributeNumber);
+	return columns;
+}
+
+/*
+ * The columns of its child's that an aggregation uses, numbered as pull_varattnos does: in its
+ * expressions, and to group and to sort by, also in the further steps of grouping sets.
+ */
+static Bitmapset *
+used_columns(const Agg *aggregation)
+{
+	Bitmapset *columns = add_columns(NULL, aggregation->grpColIdx, aggregation->numCols);
+	ListCell *cell;
+
+	pull_varattnos((Node *) aggregation->plan.targetlist, OUTER_VAR, &columns);
+	pull_varattnos((Node *) aggregation->plan.qual, OUTER_VAR, &columns);
+	foreach (cell, aggregation->chain)
+	{
+		const Agg *step = lfirst(cell);
+		const Sort *sort = (const Sort *) step->plan.lefttree;
+
+		columns = add_columns(columns, step->grpColIdx, step->numCols);
+		if (sort != NULL)
+			columns = add_columns(columns, sort->sortColIdx, sort->numCols);
+	}
+	return columns;
+}
+
+/*
+ * Makes columns of a target list NULL that are not used.  The planner lets the node below an
+ * aggregation return whole rows of its table, which cost that node nothing, but one that
+ * keeps them a copy.
+ */
+static void
+drop_columns(List *tlist, const Bitmapset *used)
+{
+	ListCell *cell;
+
+	foreach (cell, tlist)
+	{
+		TargetEntry *entry = lfirst(cell);
+		Node *expr = (Node *) entry->expr;
+
+		if (!bms_is_member(entry->resno - FirstLowInvalidHeapAttributeNumber, used))
+			entry->expr = (Expr *) makeNullConst(exprType(expr), exprTypmod(expr), exprCollation(expr));
+	}
+}
+
 /* Puts a node below an aggregation whose aggregates have calls as arguments. */
 static void
 wrap_input(Plan *plan, bool read_whole)
@@ -367,6 +406,9 @@ wrap_input(Plan *plan, bool read_whole)
 	qual = (List *) split_aggregates((Node *) plan->qual, &calls);
 	if (!calls.found || calls.wrapping.failed || list_length(calls.wrapping.child_tlist) != calls.ncolumns)
 		return;
+	plan->targetlist = targetlist;
+	plan->qual = qual;
+	drop_columns(tlist, used_columns((const Agg *) plan));
 	for (int i = 0; i < list_length(calls.wrapping.calls); i++)
 	{
 		Expr *call = list_nth(calls.wrapping.calls, i);
@@ -374,8 +416,6 @@ wrap_input(Plan *plan, bool read_whole)
 		tlist = lappend(tlist, makeTargetEntry((Expr *) index_var(call, SCORE_PLACEHOLDER + i),
 											   list_length(tlist) + 1, NULL, true));
 	}
-	plan->targetlist = targetlist;
-	plan->qual = qual;
 	plan->lefttree = make_batch_scan(plan->lefttree, tlist, &calls.wrapping);
 }
 

@@ -3,7 +3,7 @@
  *		The custom scan node that scores maxsim() in batches: see batch_scan.h.
  *
  * It takes rows from its child, a window of them, gives their documents to batches, keeps
- * the rows without the documents, and hands them on with their scores when the batches
+ * of the rows the columns that its target list uses, and hands them on with their scores when the batches
  * have delivered.  Between windows it holds nothing of what others need: no slot of the
  * scorer's, no epoch of the cache's.
  */
@@ -11,9 +11,11 @@
 #include "compat.h"
 
 #include "access/parallel.h"
+#include "access/sysattr.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
+#include "optimizer/optimizer.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -43,9 +45,12 @@ typedef struct BatchScanState
 	ScoreCall calls[BATCH_SCAN_FUNCTIONS];
 	MemoryContext context; /* of the scan: queries */
 	MemoryContext window;  /* of a window: rows and batches */
-	TupleTableSlot *row;   /* a kept row */
-	bool *row_nulls;       /* of a row that is to be kept */
-	MinimalTuple *rows;    /* [LAST_WINDOW] */
+	int ncolumns;          /* of the child's rows */
+	int last_column;       /* of those that are kept or scored; counted from 1 */
+	int nkept;             /* columns that are kept */
+	int *kept;             /* [nkept] which, counted from 0 */
+	TupleTableSlot *row;   /* a kept row: those columns */
+	MinimalTuple *rows;    /* [LAST_WINDOW] kept rows, if there are columns to keep */
 	int nrows;
 	int next;
 	bool read_whole; /* all rows will be asked for */
@@ -73,7 +78,6 @@ batch_scan_private(const BatchScanCall *call)
 {
 	List *list = list_make5_int((int) call->function, (int) call->type, call->document, call->query, call->weights);
 
-	list = list_concat(list, list_make3_int(call->own_document, call->own_query, call->own_weights));
 	return list_concat(list, list_make3_int((int) call->kind, call->weighted, call->read_whole));
 }
 
@@ -86,15 +90,44 @@ read_private(const List *list)
 		.document = lthird_int(list),
 		.query = lfourth_int(list),
 		.weights = list_nth_int(list, 4),
-		.own_document = list_nth_int(list, 5) != 0,
-		.own_query = list_nth_int(list, 6) != 0,
-		.own_weights = list_nth_int(list, 7) != 0,
-		.kind = (ScoreKind) list_nth_int(list, 8),
-		.weighted = list_nth_int(list, 9) != 0,
-		.read_whole = list_nth_int(list, 10) != 0,
+		.kind = (ScoreKind) list_nth_int(list, 5),
+		.weighted = list_nth_int(list, 6) != 0,
+		.read_whole = list_nth_int(list, 7) != 0,
 	};
 
 	return call;
+}
+
+/* Finds the columns of the child's rows that are kept: those that the target list uses. */
+static void
+find_columns(BatchScanState *state, EState *estate)
+{
+	TupleDesc rows = ExecGetResultType(outerPlanState(&state->css));
+	Bitmapset *used = NULL;
+	TupleDesc kept;
+
+	pull_varattnos((Node *) state->css.ss.ps.plan->targetlist, INDEX_VAR, &used);
+	state->ncolumns = rows->natts;
+	state->kept = palloc(rows->natts * sizeof(int));
+	for (int i = 0; i < rows->natts; i++)
+	{
+		if (bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, used))
+			state->kept[state->nkept++] = i;
+	}
+	kept = CreateTemplateTupleDesc(state->nkept);
+	for (int i = 0; i < state->nkept; i++)
+		TupleDescCopyEntry(kept, i + 1, rows, state->kept[i] + 1);
+	state->row = ExecInitExtraTupleSlot(estate, kept, &TTSOpsMinimalTuple);
+	if (state->nkept > 0)
+		state->last_column = state->kept[state->nkept - 1] + 1;
+	for (int i = 0; i < state->ncalls; i++)
+	{
+		const BatchScanCall *call = &state->calls[i].plan;
+
+		state->last_column = Max(state->last_column, Max(call->document, Max(call->query, call->weights)));
+	}
+	/* columns that are not kept stay so */
+	memset(state->css.ss.ss_ScanTupleSlot->tts_isnull, true, rows->natts * sizeof(bool));
 }
 
 static void
@@ -106,9 +139,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 
 	/* rows are handed on once, forward */
 	outerPlanState(node) = ExecInitNode(outerPlan(scan), estate, eflags & ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK | EXEC_FLAG_REWIND));
-	state->row = ExecInitExtraTupleSlot(estate, ExecGetResultType(outerPlanState(node)), &TTSOpsMinimalTuple);
 	state->context = AllocSetContextCreate(estate->es_query_cxt, "maxsim batch scan", ALLOCSET_DEFAULT_SIZES);
-	state->row_nulls = palloc(state->row->tts_tupleDescriptor->natts * sizeof(bool));
 	state->window = AllocSetContextCreate(state->context, "maxsim batch scan window", ALLOCSET_DEFAULT_SIZES);
 
 	foreach (cell, scan->custom_private)
@@ -119,6 +150,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 		state->ncalls++;
 		state->read_whole = call.read_whole;
 	}
+	find_columns(state, estate);
 }
 
 /* At the first row of a scan. */
@@ -133,36 +165,26 @@ start(BatchScanState *state)
 	MemoryContextSwitchTo(old);
 }
 
-/* Makes columns NULL that only were for scores. */
-static void
-hide_columns(const BatchScanState *state, bool *nulls)
-{
-	for (int i = 0; i < state->ncalls; i++)
-	{
-		const BatchScanCall *call = &state->calls[i].plan;
-
-		if (call->own_document)
-			nulls[call->document - 1] = true;
-		if (call->own_query)
-			nulls[call->query - 1] = true;
-		if (call->own_weights)
-			nulls[call->weights - 1] = true;
-	}
-}
-
-/* Keeps a row, without documents that only were for their scores. */
-static MinimalTuple
+/* Keeps a row: the columns of it that are used.  Returns the bytes that takes. */
+static Size
 keep_row(BatchScanState *state, TupleTableSlot *slot)
 {
-	MemoryContext old = MemoryContextSwitchTo(state->window);
-	int ncolumns = slot->tts_tupleDescriptor->natts;
+	MemoryContext old;
 	MinimalTuple row;
 
-	memcpy(state->row_nulls, slot->tts_isnull, ncolumns * sizeof(bool));
-	hide_columns(state, state->row_nulls);
-	row = maxsim_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values, state->row_nulls);
+	if (state->nkept == 0)
+		return 0;
+	ExecClearTuple(state->row);
+	for (int i = 0; i < state->nkept; i++)
+	{
+		state->row->tts_values[i] = slot->tts_values[state->kept[i]];
+		state->row->tts_isnull[i] = slot->tts_isnull[state->kept[i]];
+	}
+	old = MemoryContextSwitchTo(state->window);
+	row = maxsim_form_minimal_tuple(state->row->tts_tupleDescriptor, state->row->tts_values, state->row->tts_isnull);
 	MemoryContextSwitchTo(old);
-	return row;
+	state->rows[state->nrows] = row;
+	return row->t_len;
 }
 
 /* Takes the next rows from the child and has them scored. */
@@ -185,12 +207,12 @@ read_window(BatchScanState *state)
 		}
 		if (state->rows == NULL)
 			start(state);
-		slot_getallattrs(slot);
+		slot_getsomeattrs(slot, state->last_column);
 		for (int i = 0; i < state->ncalls; i++)
 			state->figures.documents += score_add(&state->calls[i], state->nrows, slot, state->css.ss.ps.ps_ExprContext,
 												  state->window, state->figures.totals);
-		state->rows[state->nrows] = keep_row(state, slot);
-		bytes += state->rows[state->nrows++]->t_len;
+		bytes += keep_row(state, slot);
+		state->nrows++;
 		ResetExprContext(state->css.ss.ps.ps_ExprContext);
 	}
 	for (int i = 0; i < state->ncalls; i++)
@@ -201,18 +223,24 @@ read_window(BatchScanState *state)
 		*state->shared = state->figures;
 }
 
-/* The scan tuple of row number n: the child's columns, then the scores. */
+/* The scan tuple of row number n: the columns that were kept of the child's, then the scores. */
 static void
 fill_scan_tuple(BatchScanState *state, int n)
 {
 	TupleTableSlot *scan = state->css.ss.ss_ScanTupleSlot;
-	int ncolumns = state->row->tts_tupleDescriptor->natts;
+	int ncolumns = state->ncolumns;
 
-	ExecStoreMinimalTuple(state->rows[n], state->row, false);
-	slot_getallattrs(state->row);
 	ExecClearTuple(scan);
-	memcpy(scan->tts_values, state->row->tts_values, ncolumns * sizeof(Datum));
-	memcpy(scan->tts_isnull, state->row->tts_isnull, ncolumns * sizeof(bool));
+	if (state->nkept > 0)
+	{
+		ExecStoreMinimalTuple(state->rows[n], state->row, false);
+		slot_getallattrs(state->row);
+	}
+	for (int i = 0; i < state->nkept; i++)
+	{
+		scan->tts_values[state->kept[i]] = state->row->tts_values[i];
+		scan->tts_isnull[state->kept[i]] = state->row->tts_isnull[i];
+	}
 	for (int i = 0; i < state->ncalls; i++)
 	{
 		const ScoreCall *call = &state->calls[i];

@@ -22,20 +22,18 @@ extern bool maxsim_enable_batch_scan;
  * What a node knows of a call.  Columns are those of its child's rows, counted from 1.  The
  * node's custom_exprs are for each call its query and its weights, if they are one for all
  * rows, and NULL in place of the others.
- * Its scan tuple, described by custom_scan_tlist, is the child's row and then the scores.
+ * Its scan tuple, described by custom_scan_tlist, is the child's row and then the scores.  Of
+ * the row it has only the columns that the node's target list uses; the others are NULL.
  */
 typedef struct BatchScanCall
 {
 	Oid function;
 	DocumentType type;
 	ScoreKind kind;
-	bool weighted;     /* there is an argument of weights */
-	int document;      /* its column */
-	int query;         /* its column; 0: none */
-	int weights;       /* their column; 0: none */
-	bool own_document; /* the columns are for nothing else */
-	bool own_query;
-	bool own_weights;
+	bool weighted;   /* there is an argument of weights */
+	int document;    /* its column */
+	int query;       /* its column; 0: none */
+	int weights;     /* their column; 0: none */
 	bool read_whole; /* the same for all: who asks for the first row asks for all */
 } BatchScanCall;
 

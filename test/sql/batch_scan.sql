@@ -35,6 +35,30 @@ SET enable_nestloop = off; SET enable_mergejoin = off;
 EXPLAIN (COSTS OFF) SELECT x.id FROM docs x JOIN docs y ON x.id = y.grp ORDER BY maxsim('[[1,2,3,4]]', y.d) LIMIT 2;
 RESET enable_nestloop; RESET enable_mergejoin;
 
+-- of rows with more columns the node keeps what an aggregation uses: in expressions, filters and
+-- conditions, to group and to sort by, in grouping sets, or as a whole row
+CREATE TABLE broad (id integer PRIMARY KEY, grp integer, d multivec(4), a real[], gen integer GENERATED ALWAYS AS (id * 2) STORED, note text);
+INSERT INTO broad (id, grp, d, a, note) SELECT id, grp, d, a, 'n' || id % 3 FROM docs;
+ANALYZE broad;
+CREATE FUNCTION node_output(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ' || statement INTO plan;
+	RETURN jsonb_path_query_first(plan::jsonb, '$.**?(@."Custom Plan Provider" == "MaxSim").Output');
+END $$;
+SELECT node_output(s) FROM (VALUES
+	('SELECT count(maxsim($$[[1,2,3,4]]$$, d)) FROM broad'),
+	('SELECT max(maxsim($$[[1,2,3,4]]$$, d)), max(gen), min(d::text) FROM broad'),
+	('SELECT max(maxsim($$[[1,2,3,4]]$$, d)) FILTER (WHERE gen > 2), max(maxsim($$[[1,2,3,4]]$$, a)) FROM broad'),
+	('SELECT max(maxsim($$[[1,2,3,4]]$$, d)) FROM broad GROUP BY grp HAVING min(note) > $$n0$$'),
+	('SELECT gen, min(note), max(maxsim($$[[1,2,3,4]]$$, d)) FROM broad GROUP BY id'),
+	('SELECT max(maxsim($$[[1,2,3,4]]$$, d)) FROM broad GROUP BY GROUPING SETS ((grp, note), (gen), ())'),
+	('SELECT max(maxsim($$[[1,2,3,4]]$$, d)), count(b) FROM broad b'),
+	('SELECT max(maxsim($$[[1,2,3,4]]$$, d)), max(ctid) FROM broad')) s(s);
+SELECT note, count(maxsim('[[1,2,3,4]]', d)), max(maxsim('[[1,2,3,4]]', d)), sum(gen), max(b.gen + b.id) FILTER (WHERE grp > 1), count(b), max(row_to_json(b)::text)
+	FROM broad b GROUP BY ROLLUP (note) HAVING max(maxsim('[[1,2,3,4]]', d)) > 0 ORDER BY note;
+
 -- a parameter that stays one, and cursors
 PREPARE best(multivec) AS SELECT id FROM docs ORDER BY maxsim($1, d) DESC NULLS LAST, id LIMIT 3;
 SET plan_cache_mode = force_generic_plan;

@@ -43,7 +43,7 @@ sub document
 	return "'" . ($n ? tokens($n, $dim, @braces) : join('', @braces)) . "'::$type";
 }
 
-# The tables of a round, in a schema of their own: docs(id, grp, d, e, wide, gen), queries(qid, q), other(oid, doc_id, w).
+# The tables of a round, in a schema of their own: docs(id, grp, d, e, wide, gen), broad with more columns, queries(qid, q), other(oid, doc_id, w).
 sub tables
 {
 	my ($round) = @_;
@@ -97,6 +97,10 @@ sub tables
 	$sql .= "INSERT INTO docs_child ($names) VALUES " . join(', ', @child) . ";\n" if @child;
 	# weights without errors: the first one is never 0
 	$sql .= "CREATE FUNCTION w_of(q multivec, k int) RETURNS double precision[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT array_agg(CASE WHEN i > 1 AND (i + k) % 3 = 0 THEN 0 ELSE (i * 7 + k) % 5 + 0.5 END ORDER BY i) FROM generate_series(1, multivec_ntokens(q)) i';\n";
+	# without dropped columns a scan of it need not make new rows
+	$sql .= "CREATE TABLE broad (id int PRIMARY KEY, wide text, e multivec, grp int, d $type, gen int GENERATED ALWAYS AS (id * 3) STORED, more text, note int[]);\n";
+	$sql .= "ALTER TABLE broad ALTER d SET STORAGE $storage, ALTER e SET STORAGE EXTERNAL;\n";
+	$sql .= "INSERT INTO broad (id, wide, e, grp, d, more, note) SELECT id, wide, e, grp, d, repeat('m', id % 90), ARRAY[id, grp] FROM docs;\n";
 	$sql .= "CREATE TABLE queries (qid int PRIMARY KEY, q multivec, w double precision[]);\nINSERT INTO queries (qid, q) VALUES "
 	  . join(', ', map { "($_, " . ($_ == 5 ? 'NULL' : "'" . tokens(pick(1, 3, 7), $dim, '[', ']') . "'") . ')' } 1 .. 5) . ";\n";
 	$sql .= "UPDATE queries SET w = w_of(q, qid) WHERE qid <> 4;\n";
@@ -155,6 +159,47 @@ sub order { return pick('', ' ASC', ' DESC', ' DESC NULLS LAST', ' NULLS FIRST')
 sub limit { return pick('', ' LIMIT 5', ' LIMIT 10', ' LIMIT 1', ' LIMIT 7 OFFSET 3', ' OFFSET 4', ' LIMIT 0', ' FETCH FIRST 6 ROWS WITH TIES', ' LIMIT (SELECT 4)') }
 sub where { return pick('', '', '', ' WHERE id % 2 = 1', ' WHERE grp = 1', ' WHERE grp IN (0, 3)', ' WHERE id < 70', ' WHERE false', ' WHERE d IS NOT NULL', ' WHERE gen > 20') }
 sub from { return pick('docs', 'docs', 'docs', 'docs', 'v', 'sv', 'rls') }
+
+# Aggregates of a table x: of scores, and of all that else a row has.
+sub aggregates
+{
+	my ($t, $q) = @_;
+	my $m = call($t, $q, 'x');
+	my @all = ("max($m)", "count($m)", 'min(' . call($t, undef, 'x') . ')', "max($m + x.grp)", "bool_or($m > x.gen)", "count(DISTINCT $m)",
+		"max($m) FILTER (WHERE x.grp > 1)", "max(x.id) FILTER (WHERE $m > 2)", 'count(*) FILTER (WHERE x.gen % 4 = 0)', "max(CASE WHEN x.grp = 1 THEN $m END)",
+		"string_agg(x.wide, ',' ORDER BY $m, x.id)", 'array_agg(x.id ORDER BY x.gen DESC, x.id)', "percentile_disc(0.5) WITHIN GROUP (ORDER BY $m)",
+		'count(x)', 'count(x.*)', 'max(x::text)', 'min(row_to_json(x)::text)', 'max(x.ctid::text)', 'min(x.tableoid::regclass::text)', 'count(x.xmin)',
+		'sum(x.gen)', 'count(x.e)', 'max(x.d::text)', 'max(length(x.wide))', 'count(DISTINCT x.wide)', 'sum(multivec_ntokens(x.e))', 'sum(x.id)');
+
+	return join(', ', rand() < 0.8 ? "max($m)" : (), map { pick(@all) } 1 .. pick(1, 2, 4));
+}
+
+# An aggregation of a table, and whether its rows are in order.
+sub aggregation
+{
+	my ($t) = @_;
+	my ($q, $w, $table) = (query_of($t), where(), pick('docs', 'broad', 'broad', 'broad'));
+	my $aggregates = aggregates($t, $q);
+	my $m = call($t, $q, 'x');
+	my $group = pick('grp', 'gen', 'id % 3, grp', 'wide', 'd::text', 'length(wide), grp', 'id, wide, e::text');
+	my $sets = pick('ROLLUP (grp, gen)', 'CUBE (grp, gen, wide)', 'GROUPING SETS ((id), (grp, gen), (wide), ())', 'GROUPING SETS (CUBE (grp, gen), ROLLUP (wide, id))');
+	my $having = pick("max($m) > 2", 'count(x.e) > 1', 'sum(x.gen) % 4 = 0', "max($m) > min(length(x.wide))", 'count(x) > 2 AND bool_or(x.id > 5)', "min(row_to_json(x)::text) > 'a'");
+	my @forms = (
+		sub { ("SELECT $aggregates FROM $table x$w", 1) },
+		sub { ("SELECT $aggregates, (SELECT count(*) FROM other WHERE w = max(x.grp)) FROM $table x$w", 1) },
+		sub { ("SELECT $group, $aggregates FROM $table x$w GROUP BY $group", 0) },
+		sub { ("SELECT $group, $aggregates FROM $table x$w GROUP BY $group HAVING $having", 0) },
+		sub { ("SELECT $aggregates FROM $table x$w GROUP BY $group ORDER BY max($m), $group", 1) },
+		sub { ("SELECT $aggregates FROM $table x$w GROUP BY $group", 0) },
+		sub { ("SELECT $aggregates FROM $table x$w GROUP BY $sets", 0) },
+		sub { ("SELECT GROUPING(grp, gen), $aggregates FROM $table x$w GROUP BY $sets", 0) },
+		sub { ("SELECT x.wide, x.id, x.gen, x.e, max($m) FROM broad x$w GROUP BY id", 0) },
+		sub { ("SELECT x, $aggregates FROM broad x$w GROUP BY id", 0) },
+		sub { ("SELECT o.w, $aggregates FROM $table x JOIN other o ON o.doc_id = x.id GROUP BY o.w", 0) },
+		sub { ("SELECT $aggregates FROM (SELECT *, ctid, tableoid, xmin FROM $table$w ORDER BY grp, id OFFSET 0) x", 1) },
+	);
+	return $forms[ rand @forms ]->();
+}
 
 # A statement, and whether the query says in which order rows come.
 sub statement
@@ -247,8 +292,10 @@ sub statement
 		sub { ("SELECT id, s FROM (SELECT id, maxsim($q, d, (SELECT w_of($q, 1) OFFSET 0)) AS s FROM docs) x WHERE s > 1 ORDER BY s$o, id$l", 1) },
 		sub { ("SELECT x.id, y.id, maxsim(x.e, y.d, w_of(x.e, y.id)), maxsim_mean(y.e, x.e) FROM docs x JOIN docs y ON y.grp = x.grp WHERE multivec_ntokens(x.e) > 0 AND multivec_ntokens(y.e) > 0 AND x.id < 12", 0) },
 		sub { ("PREPARE p(multivec, int) AS SELECT id, maxsim_mean(\$1, d, w_of(\$1, \$2)) AS s FROM docs ORDER BY s$o, id$l; EXECUTE p($q, 3); EXECUTE p($q, 30); EXECUTE p($q, NULL); DEALLOCATE p", 1) },
+		# below an aggregation the scan of broad has all its columns, of which some are used
+		(map { \&aggregation } 1 .. 12),
 	);
-	return $forms[ rand @forms ]->();
+	return $forms[ rand @forms ]->($t);
 }
 
 # Settings that make for other plans.
