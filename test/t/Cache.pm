@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(documents history start_histories end_histories seed pick hits $ORDINARY_ERRORS);
+our @EXPORT = qw(documents chunks_fetched history start_histories end_histories seed pick $ORDINARY_ERRORS);
 
 # what sessions that work on the same tables may get, cache or not
 our $ORDINARY_ERRORS = join '|', map { "^$_" }
@@ -54,6 +54,9 @@ sub documents
 		CREATE TABLE pool AS SELECT n, random_tokens(n, 1) AS e FROM unnest(ARRAY[1, 11, 110, 1200]) n;
 		INSERT INTO pool SELECT 200, array_fill(0.25::real, ARRAY[200, 64]);
 		CREATE TABLE query AS SELECT random_tokens(4, 1)::multivec AS q;
+		CREATE FUNCTION chunks_read(name text) RETURNS bigint LANGUAGE sql VOLATILE AS
+			'SELECT (pg_stat_get_xact_tuples_fetched(reltoastrelid) + sum(pg_stat_get_xact_tuples_fetched(indexrelid)))::bigint
+			 FROM pg_class c JOIN pg_index ON indrelid = reltoastrelid WHERE c.oid = $1::regclass GROUP BY reltoastrelid';
 		CREATE FUNCTION document() RETURNS real[] LANGUAGE plpgsql VOLATILE AS $$
 		BEGIN
 			RETURN random_tokens(1, 10) || (SELECT e FROM pool ORDER BY random() LIMIT 1);
@@ -82,6 +85,17 @@ sub documents
 		$node->safe_psql($database, create($tables[$i], $types[ $i + ($i > 1) ]) . ';');
 	}
 	return;
+}
+
+# How many chunks of a table's documents a rerank of all of them still fetches, of the
+# database h.
+sub chunks_fetched
+{
+	my ($node, $engine, $table) = @_;
+	my ($before, $n, $after) = split /\n/, $node->safe_psql('h', "SET flash_maxsim.engine = $engine; BEGIN; SELECT chunks_read('$table'); "
+		  . "SELECT count(score) FROM maxsim_rerank((SELECT q FROM query), ARRAY(SELECT generate_series(1, 40)), 'public.$table(id, e)'); SELECT chunks_read('$table'); COMMIT");
+
+	return $after - $before;
 }
 
 sub create

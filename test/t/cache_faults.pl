@@ -49,18 +49,20 @@ sub sound
 	for my $engine ('cpu', 'cuda')
 	{
 		my $answer = '';
-		my $others;
+		my ($others, $fetched, $kept);
 
 		for (1 .. 40)
 		{
 			$others = $node->safe_psql('h', "SET flash_maxsim.engine = $engine; " . join '; ', map { "SELECT verify('$_')" } 'a' .. 'd');
+			$fetched = join ' ', map { chunks_fetched($node, $engine, $_) } 'a' .. 'd';
 			$answer = $node->safe_psql('h', "SET flash_maxsim.engine = $engine; SELECT verify('kept'); SELECT verify('kept'); SELECT verify('kept')");
-			last if $answer =~ /^right 40 0$/m;
+			$kept = chunks_fetched($node, $engine, 'kept');
+			last if $kept eq '0';
 		}
 		is(join("\n", grep { !/^right/ } split /\n/, "$others\n$answer"), '', "$what: $engine is right");
-		like($answer, qr/^right 40 0$/m, "$what: $engine has documents in the cache");
+		is($kept, '0', "$what: $engine has documents in the cache");
 		# the others, of 13 MB, come and drive documents out
-		like($others, qr/^right \d+ [1-9]/m, "$what: $engine has not all of them there");
+		like($fetched, qr/[1-9]/, "$what: $engine has not all of them there");
 	}
 	return;
 }
