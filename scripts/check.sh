@@ -6,7 +6,7 @@
 # The last line is the total: 'N passed, N failed[, N skipped]'.  PG_CONFIG picks
 # the PostgreSQL.  --prepare only installs what the tests need; --server leaves out
 # the tests that need no PostgreSQL.  TOOLS=no installs no other compilers, emulators
-# and clients, and skips the tests that want them.  TAP names some of test/t, as in
+# and clients, and skips the tests that want them and the engine's under sanitizers.  TAP names some of test/t, as in
 # TAP='test/t/0*.pl', where not all of them are to be run.
 #
 # An executable test/*.sh is a test of its own: it runs at the root of a copy of
@@ -113,7 +113,8 @@ cluster_start
 if [[ ${1:-} != --server ]]; then
 	step engine without_server test/engine.mk check gcc
 	step engine.clang without_server test/engine.mk check-clang clang
-	step engine.sanitize without_server test/engine.mk check-sanitize gcc
+	# minutes that tell the same everywhere
+	[[ ${TOOLS:-} == no ]] || step engine.sanitize without_server test/engine.mk check-sanitize gcc
 	step engine.neon without_server test/engine.mk check-neon qemu-aarch64
 	step cuda.plan without_server cuda/cuda.mk check-plan gcc
 	step scorer.requests without_server test/scorer.mk check gcc
