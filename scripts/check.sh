@@ -6,8 +6,8 @@
 # The last line is the total: 'N passed, N failed[, N skipped]'.  PG_CONFIG picks
 # the PostgreSQL.  --prepare only installs what the tests need; --server leaves out
 # the tests that need no PostgreSQL.  TOOLS=no installs no other compilers, emulators
-# and clients, and skips the tests that want them and the engine's under sanitizers.  TAP names some of test/t, as in
-# TAP='test/t/0*.pl', where not all of them are to be run.
+# and clients, and skips the tests that want them and the engine's under sanitizers.
+# TAP names some of test/t, as in TAP='test/t/0*.pl', where not all of them are to be run.
 #
 # An executable test/*.sh is a test of its own: it runs at the root of a copy of
 # the sources, as an unprivileged user, with the environment set up for a cluster
