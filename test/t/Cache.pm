@@ -11,6 +11,7 @@ use warnings;
 use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Scorer '$CHUNKS_READ';
 use Test::More;
 use Time::HiRes qw(usleep);
 
@@ -45,7 +46,7 @@ sub documents
 {
 	my ($node, $database) = @_;
 
-	$node->safe_psql($database, q{
+	$node->safe_psql($database, $CHUNKS_READ . q{
 		CREATE EXTENSION flash_maxsim;
 		CREATE FUNCTION random_tokens(ntokens int, scale real) RETURNS real[] LANGUAGE sql VOLATILE AS
 			'SELECT array_agg(t) FROM (SELECT array_agg((random() - 0.5)::real * scale) AS t
@@ -54,9 +55,6 @@ sub documents
 		CREATE TABLE pool AS SELECT n, random_tokens(n, 1) AS e FROM unnest(ARRAY[1, 11, 110, 1200]) n;
 		INSERT INTO pool SELECT 200, array_fill(0.25::real, ARRAY[200, 64]);
 		CREATE TABLE query AS SELECT random_tokens(4, 1)::multivec AS q;
-		CREATE FUNCTION chunks_read(name text) RETURNS bigint LANGUAGE sql VOLATILE AS
-			'SELECT (pg_stat_get_xact_tuples_fetched(reltoastrelid) + sum(pg_stat_get_xact_tuples_fetched(indexrelid)))::bigint
-			 FROM pg_class c JOIN pg_index ON indrelid = reltoastrelid WHERE c.oid = $1::regclass GROUP BY reltoastrelid';
 		CREATE FUNCTION document() RETURNS real[] LANGUAGE plpgsql VOLATILE AS $$
 		BEGIN
 			RETURN random_tokens(1, 10) || (SELECT e FROM pool ORDER BY random() LIMIT 1);

@@ -15,14 +15,14 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 our @EXPORT = qw(server prepare await_sql await_ready await_gone await worker_pid all_slots_free scorer sqlstate_of is_running
-  can_replace_program replace_program restore_program $RANK);
+  can_replace_program replace_program restore_program $RANK $CHUNKS_READ);
 
 # what the tests rerank: 300 documents of 32 tokens, dimension 64, in 5 chunks each, by 16 query tokens
 our $RANK = "SELECT md5(array_agg(r ORDER BY doc_id)::text) FROM maxsim_rerank((SELECT q FROM query),"
   . " ARRAY(SELECT generate_series(1, 300)), 'docs(id, d)') r";
 
 # a function: chunks of a table's documents that this transaction has read
-my $CHUNKS_READ = q{
+our $CHUNKS_READ = q{
 	CREATE FUNCTION chunks_read(name text) RETURNS bigint LANGUAGE sql VOLATILE AS
 		'SELECT (pg_stat_get_xact_tuples_fetched(reltoastrelid) + sum(pg_stat_get_xact_tuples_fetched(indexrelid)))::bigint
 		 FROM pg_class c JOIN pg_index ON indrelid = reltoastrelid WHERE c.oid = $1::regclass GROUP BY reltoastrelid';
