@@ -88,9 +88,27 @@ static const Row rows[] = {
 	{"f32d64", MAXSIM_F32, 1000, 32, 64, FIXED, 0, 300, 0, 0},
 	{"f32d1024", MAXSIM_F32, 200, 32, 1024, FIXED, 0, 300, 0, 0},
 	{"i8", MAXSIM_I8, 1000, 32, 128, FIXED, 0, 300, 0, 0},
-	{"i810k", MAXSIM_I8, 10000, 32, 128, FIXED, 0, 300, 0, 0},
+	{"i810k", MAXSIM_I8, 10000, 32, 128, FIXED, 0, 300, 0, 107},
+	{"i8long", MAXSIM_I8, 1000, 32, 128, FIXED, 0, 1024, 0, 0},
+	{"i8q64", MAXSIM_I8, 1000, 64, 128, FIXED, 0, 1024, 0, 0},
+	{"i8q128", MAXSIM_I8, 1000, 128, 128, FIXED, 0, 1024, 0, 0},
+	{"i8colpali", MAXSIM_I8, 1000, 1024, 128, FIXED, 0, 1024, 0, 0},
+	{"i8ragged", MAXSIM_I8, 1000, 32, 128, LOGNORMAL, 0, 512, 0, 0},
+	{"i8few", MAXSIM_I8, 50, 32, 128, FIXED, 0, 300, 0, 0},
+	{"i8d96", MAXSIM_I8, 10000, 32, 96, FIXED, 0, 300, 0, 0},
+	{"i8d320", MAXSIM_I8, 1000, 32, 320, FIXED, 0, 300, 0, 0},
+	{"i8d1024", MAXSIM_I8, 1000, 32, 1024, FIXED, 0, 300, 0, 0},
+	{"i8d100", MAXSIM_I8, 1000, 32, 100, FIXED, 0, 300, 0, 0},
 	{"b1", MAXSIM_B1, 1000, 32, 128, FIXED, 0, 300, 0, 0},
-	{"b110k", MAXSIM_B1, 10000, 32, 128, FIXED, 0, 300, 0, 0},
+	{"b110k", MAXSIM_B1, 10000, 32, 128, FIXED, 0, 300, 0, 57},
+	{"b1long", MAXSIM_B1, 1000, 32, 128, FIXED, 0, 1024, 0, 0},
+	{"b1q64", MAXSIM_B1, 1000, 64, 128, FIXED, 0, 1024, 0, 0},
+	{"b1q128", MAXSIM_B1, 1000, 128, 128, FIXED, 0, 1024, 0, 0},
+	{"b1colpali", MAXSIM_B1, 1000, 1024, 128, FIXED, 0, 1024, 0, 0},
+	{"b1ragged", MAXSIM_B1, 1000, 32, 128, LOGNORMAL, 0, 512, 0, 0},
+	{"b1few", MAXSIM_B1, 50, 32, 128, FIXED, 0, 300, 0, 0},
+	{"b1d96", MAXSIM_B1, 10000, 32, 96, FIXED, 0, 300, 0, 0},
+	{"b1d1024", MAXSIM_B1, 1000, 32, 1024, FIXED, 0, 300, 0, 0},
 };
 
 static long evict = -1;
@@ -357,7 +375,7 @@ all_written(const Work &work, const Row &row)
 static void
 run_row(const Row &row, char *arena)
 {
-	static const char *const families[] = {"mma", "rows", "blocks", "generic"};
+	static const char *const families[] = {"mma", "rows", "blocks", "packed", "generic"};
 	Work work;
 	double read[2];
 	double ours[2];

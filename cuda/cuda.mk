@@ -61,7 +61,10 @@ $(CUDA_LIBRARY): $(cuda_objects)
 	rm -f $@
 	$(AR) rcs $@ $^
 
-# wgmma exists for compute capability 9.0a alone
+# wgmma exists for compute capability 9.0a alone; kernel_packed.cu does without it elsewhere
+$(BUILD_CUDA)/kernel_packed.o: cuda_codes = $(foreach a,$(patsubst 90,90a,$(CUDA_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
+	-gencode arch=compute_80,code=compute_80
 $(BUILD_CUDA)/kernel_rows.o $(BUILD_CUDA)/kernel_blocks.o: cuda_codes = $(cuda_warpgroup_codes)
 
 $(BUILD_CUDA)/%.o: cuda/%.cu $(cuda_headers) | $(BUILD_CUDA)

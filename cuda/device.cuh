@@ -45,6 +45,18 @@ load_shared_8(uint32_t address)
 	return v;
 }
 
+__device__ __forceinline__ uint32_t
+load_shared_4(uint32_t address)
+{
+	uint32_t v;
+
+	asm volatile("ld.shared.u32 %0, [%1];"
+				 : "=r"(v)
+				 : "r"(address)
+				 : "memory");
+	return v;
+}
+
 /* A 16-byte asynchronous copy to shared memory. */
 __device__ __forceinline__ void
 copy_16(uint32_t to, const void *from)

@@ -249,7 +249,8 @@ maxsim_cuda_query(MaxsimCudaLane *lane, const MaxsimQuery *query, MaxsimFormat f
 	if (error != cudaSuccess)
 		return maxsim_cuda_failure(error, "prepare a query", size, message);
 	lane->misaligned = lane->plan.alignment - 1;
-	lane->reads_host = lane->plan.family == MAXSIM_FAMILY_MMA && lane->plan.nblocks == 1;
+	lane->reads_host = (lane->plan.family == MAXSIM_FAMILY_MMA || lane->plan.family == MAXSIM_FAMILY_PACKED) &&
+					   lane->plan.nblocks == 1;
 	lane->format = format;
 	lane->ntokens = query->ntokens;
 	lane->dim = query->dim;

@@ -66,18 +66,45 @@ place_rows(const QueryPlace &place)
 }
 
 /*
- * MAXSIM_FAMILY_BLOCKS: shared memory as wgmma reads it.  Two halves of the
- * dimension, in each a token has 128 bytes, whose 16-byte units are permuted.
+ * MAXSIM_FAMILY_BLOCKS and _PACKED: shared memory as wgmma reads it.  Parts of 64
+ * dimensions, in each a token has 128 bytes, whose 16-byte units are permuted.
  */
 static __device__ size_t
-place_blocks(const QueryPlace &place)
+place_swizzled(const QueryPlace &place)
 {
 	const uint32_t block = place.token / place.tokens;
 	const uint32_t row = place.token % place.tokens;
-	const uint32_t half = place.pair / 32;
+	const uint32_t part = place.pair / 32;
 	const uint32_t unit = place.pair % 32 / 4 ^ row % 8;
 
-	return (((size_t) block * 2 + half) * place.tokens + row) * 32 + unit * 4 + place.pair % 4;
+	return (((size_t) block * (place.depth / 64) + part) * place.tokens + row) * 32 + unit * 4 + place.pair % 4;
+}
+
+/*
+ * MAXSIM_FAMILY_PACKED: the dimensions of a pair, in the order in which documents are
+ * expanded (kernel_packed.cu); launch.dim and more for none.
+ */
+static __device__ uint2
+packed_dimensions(MaxsimFormat format, uint32_t dim, uint32_t chunk, uint32_t padded, uint32_t pair)
+{
+	const uint32_t inner = pair * 2 % padded;
+	const uint32_t begin = pair * 2 / padded * chunk;
+	const uint32_t step = inner / 16;
+	const uint32_t lane = inner % 8 / 2; /* of four */
+	const uint32_t half = inner % 16 / 8;
+
+	if (inner >= chunk)
+		return uint2{dim, dim};
+	if (format == MAXSIM_I8)
+	{
+		const uint32_t first = begin + (lane * (chunk / 16) + step) * 4 + half * 2;
+
+		return uint2{first, first + 1};
+	}
+	const uint32_t first = begin + step / 4 * 64 + lane * 8 + step % 4 * 2 + half;
+
+	/* of two words; of one its bytes' halves */
+	return uint2{first, first + (step / 4 * 64 + 64 <= chunk ? 32 : 4)};
 }
 
 /* MAXSIM_FAMILY_GENERIC: rows. */
@@ -113,11 +140,13 @@ typedef struct QueryLaunch
 	uint32_t padded_tokens;
 	uint32_t block_tokens;
 	uint32_t depth;
+	uint32_t chunk; /* MAXSIM_FAMILY_PACKED */
+	uint32_t padded_chunk;
 	MaxsimFamily family;
 	MaxsimFormat format;
 } QueryLaunch;
 
-/* The exponent of each token's largest component, by a warp; 0 where all are 0. */
+/* The exponent of each token's largest component, by a warp. */
 static __global__ void
 maxsim_query_exponents(const QueryLaunch launch)
 {
@@ -134,7 +163,7 @@ maxsim_query_exponents(const QueryLaunch launch)
 	for (int mask = 16; mask > 0; mask /= 2)
 		largest = fmaxf(largest, __shfl_xor_sync(MAXSIM_ALL_LANES, largest, mask));
 	if (lane == 0)
-		launch.exponents[token] = largest > 0 ? ilogbf(largest) : 0;
+		launch.exponents[token] = largest > 0 ? ilogbf(largest) : MAXSIM_NO_EXPONENT;
 }
 
 static __global__ void
@@ -152,9 +181,11 @@ maxsim_query_layout(const QueryLaunch launch)
 	if (token < launch.ntokens)
 	{
 		const float *row = launch.tokens + (size_t) token * launch.dim;
+		const uint2 from = launch.family == MAXSIM_FAMILY_PACKED ? packed_dimensions(launch.format, launch.dim, launch.chunk, launch.padded_chunk, pair)
+																 : uint2{pair * 2, pair * 2 + 1};
 
-		x = pair * 2 < launch.dim ? row[pair * 2] : 0;
-		y = pair * 2 + 1 < launch.dim ? row[pair * 2 + 1] : 0;
+		x = from.x < launch.dim ? row[from.x] : 0;
+		y = from.y < launch.dim ? row[from.y] : 0;
 		if (launch.exponents != NULL)
 		{
 			x = scalbnf(x, -launch.exponents[token]);
@@ -172,10 +203,10 @@ maxsim_query_layout(const QueryLaunch launch)
 		parts[0] = round_pair(x, y, launch.format);
 	for (; place.plane < place.planes; place.plane++)
 	{
-		size_t to = launch.family == MAXSIM_FAMILY_MMA      ? place_mma(place)
-					: launch.family == MAXSIM_FAMILY_ROWS   ? place_rows(place)
-					: launch.family == MAXSIM_FAMILY_BLOCKS ? place_blocks(place)
-															: place_generic(place);
+		size_t to = launch.family == MAXSIM_FAMILY_MMA       ? place_mma(place)
+					: launch.family == MAXSIM_FAMILY_ROWS    ? place_rows(place)
+					: launch.family == MAXSIM_FAMILY_GENERIC ? place_generic(place)
+															 : place_swizzled(place);
 
 		launch.image[to] = parts[place.plane];
 	}
@@ -188,8 +219,9 @@ maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat format, const floa
 	const uint32_t padded = plan->nblocks * plan->block_tokens;
 	const uint64_t pairs = (uint64_t) padded * (plan->depth / 2);
 	int32_t *exponents = maxsim_plan_is_packed(format) ? (int32_t *) ((uint32_t *) image + pairs) : NULL;
+	const uint32_t chunk = maxsim_plan_chunk(format, dim);
 	QueryLaunch launch = {tokens, weights, (uint32_t *) image, exponents, padded_weights, ntokens, dim, padded,
-						  plan->block_tokens, plan->depth, plan->family, format};
+						  plan->block_tokens, plan->depth, chunk, maxsim_plan_padded_chunk(chunk), plan->family, format};
 
 	if (exponents != NULL)
 	{

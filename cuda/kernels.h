@@ -33,6 +33,12 @@ typedef struct MaxsimLaunch
 	bool evict_first;
 } MaxsimLaunch;
 
+/*
+ * The exponent of a query token without a component but 0, or beyond the query: smaller
+ * than any, so that it decides nothing.
+ */
+#define MAXSIM_NO_EXPONENT (-1000)
+
 /* What a kernel family offers: cudaErrorInvalidValue where it has no such kernel. */
 extern cudaError_t maxsim_launch_mma(const MaxsimQueryPlan *plan, MaxsimFormat format,
 									 const MaxsimLaunch *launch, cudaStream_t stream);
@@ -45,6 +51,9 @@ extern cudaError_t maxsim_launch_rows(uint32_t block_tokens, MaxsimFormat format
 									  cudaStream_t stream);
 extern cudaError_t maxsim_launch_blocks(uint32_t block_tokens, MaxsimFormat format, const MaxsimLaunch *launch,
 										cudaStream_t stream);
+/* chunk: maxsim_plan_chunk() of the shape; without a launch it only loads the kernels of it. */
+extern cudaError_t maxsim_launch_packed(const MaxsimQueryPlan *plan, MaxsimFormat format, uint32_t chunk,
+										const MaxsimLaunch *launch, cudaStream_t stream);
 extern cudaError_t maxsim_launch_generic(MaxsimFormat format, const MaxsimLaunch *launch, cudaStream_t stream);
 
 /*

@@ -25,6 +25,8 @@ maxsim_launch_score(const MaxsimQueryPlan *plan, MaxsimFormat format, const Maxs
 			return maxsim_launch_rows(plan->block_tokens, format, launch, stream);
 		case MAXSIM_FAMILY_BLOCKS:
 			return maxsim_launch_blocks(plan->block_tokens, format, launch, stream);
+		case MAXSIM_FAMILY_PACKED:
+			return maxsim_launch_packed(plan, format, maxsim_plan_chunk(format, launch->dim), launch, stream);
 		default:
 			return maxsim_launch_generic(format, launch, stream);
 	}

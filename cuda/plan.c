@@ -23,8 +23,9 @@
 #define CLUSTER_DOCUMENTS_PER_PROCESSOR 1
 #define CLUSTER_TOKENS 48
 
-/* Ranges of fewer tokens are not worth a block, for MAXSIM_FAMILY_ROWS. */
+/* Ranges of fewer tokens are not worth a warpgroup, or a warp of MAXSIM_FAMILY_PACKED. */
 #define SMALLEST_RANGE 256
+#define SMALLEST_PACKED_RANGE 64
 
 /* What a document costs a block beside its tokens, in tokens. */
 #define DOCUMENT_COST 24
@@ -33,6 +34,10 @@
 #define BLOCKS_UNIT 128
 #define BLOCKS_TILE 128
 #define ROWS_TILE 64
+#define PACKED_TILE 16
+#define PACKED_STAGE 4608        /* bytes, about, */
+#define PACKED_STAGE_TOKENS 256  /* and at most */
+#define PACKED_CONTROL 12288     /* bytes beside the query and the rings */
 #define GENERIC_TOKENS 64
 #define GENERIC_TILE 64
 #define GENERIC_DEPTH 64
@@ -103,6 +108,46 @@ element_alignment(MaxsimFormat format)
 	return format == MAXSIM_F32 ? 4 : 2;
 }
 
+/*
+ * MAXSIM_FAMILY_PACKED: the most query tokens a block, and for these the most warps and
+ * then stages that shared memory holds.  false: not for this shape.
+ */
+static bool
+plan_packed(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntokens, uint32_t dim, MaxsimQueryPlan *plan)
+{
+	const uint32_t chunk = maxsim_plan_chunk(format, dim);
+	const uint64_t row = maxsim_row_size(format, dim);
+	const uint64_t depth = chunk > 0 ? (uint64_t) dim / chunk * maxsim_plan_padded_chunk(chunk) : 0;
+	uint32_t most = ntokens > 64 && dim == chunk ? 128 : ntokens > 32 ? MAXSIM_PACKED_DEEP : 32;
+	uint32_t stage_tokens;
+
+	if (chunk == 0 || row > device->block_memory || depth * 64 > device->block_memory)
+		return false;
+	stage_tokens = (uint32_t) (PACKED_STAGE / row / PACKED_TILE * PACKED_TILE);
+	if (stage_tokens < PACKED_TILE)
+		stage_tokens = PACKED_TILE;
+	if (stage_tokens > PACKED_STAGE_TOKENS)
+		stage_tokens = PACKED_STAGE_TOKENS;
+	for (uint32_t tokens = most; tokens >= 32; tokens /= 2)
+		for (uint32_t warps = MAXSIM_PACKED_WARPS_OF(tokens); warps >= 4; warps -= 4)
+			for (uint32_t stages = MAXSIM_PACKED_STAGES; stages >= 2; stages--)
+			{
+				uint64_t rings = (uint64_t) warps * stages * maxsim_plan_stage_size(stage_tokens, (uint32_t) row);
+
+				if (rings + depth * 2 * tokens + PACKED_CONTROL > device->block_memory)
+					continue;
+				plan->family = MAXSIM_FAMILY_PACKED;
+				plan->block_tokens = tokens;
+				plan->tile_tokens = PACKED_TILE;
+				plan->depth = (uint32_t) depth;
+				plan->warps = warps;
+				plan->stages = stages;
+				plan->stage_tokens = stage_tokens;
+				return true;
+			}
+	return false;
+}
+
 bool
 maxsim_plan_query(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntokens, uint32_t dim,
 				  MaxsimQueryPlan *plan)
@@ -136,7 +181,7 @@ maxsim_plan_query(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t 
 		plan->family = MAXSIM_FAMILY_MMA;
 		plan->block_tokens = sixteens * 16;
 	}
-	else
+	else if (!plan_packed(device, format, ntokens, dim, plan))
 	{
 		plan->family = MAXSIM_FAMILY_GENERIC;
 		plan->block_tokens = GENERIC_TOKENS;
@@ -162,6 +207,8 @@ ranges_for(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query)
 
 	if (query->family == MAXSIM_FAMILY_ROWS)
 		return device->processors * MAXSIM_ROWS_GROUPS;
+	if (query->family == MAXSIM_FAMILY_PACKED)
+		return device->processors * query->warps;
 	return n > 0 ? n : 1;
 }
 
@@ -171,7 +218,9 @@ plan_ranges(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, const 
 			uint32_t ndocuments, MaxsimBatchPlan *plan)
 {
 	const uint32_t tile = query->tile_tokens;
-	uint64_t least = query->family == MAXSIM_FAMILY_ROWS ? SMALLEST_RANGE : tile;
+	uint64_t least = query->family == MAXSIM_FAMILY_ROWS     ? SMALLEST_RANGE
+					 : query->family == MAXSIM_FAMILY_PACKED ? SMALLEST_PACKED_RANGE
+															 : tile;
 	uint64_t cost = 0;
 	uint32_t i;
 
@@ -202,7 +251,8 @@ maxsim_plan_batch(const MaxsimPlanDevice *device, const MaxsimQueryPlan *query, 
 	}
 	plan->cluster = 1;
 	plan->evict_first = query->nblocks == 1 && total * row_size < EVICT_FIRST_BYTES;
-	if (query->family == MAXSIM_FAMILY_BLOCKS || query->family == MAXSIM_FAMILY_ROWS)
+	if (query->family == MAXSIM_FAMILY_BLOCKS || query->family == MAXSIM_FAMILY_ROWS ||
+		query->family == MAXSIM_FAMILY_PACKED)
 	{
 		plan_ranges(device, query, lengths, ndocuments, plan);
 		return;
@@ -351,11 +401,11 @@ maxsim_plan_pieces(MaxsimBatchPlan *plan, const MaxsimQueryPlan *query, uint32_t
 uint32_t
 maxsim_plan_most_pieces(const MaxsimPlanDevice *device, uint32_t ndocuments)
 {
-	return ndocuments + device->processors * (BLOCKS_PER_PROCESSOR + 1);
+	return ndocuments + device->processors * (MAXSIM_PACKED_WARPS + 1);
 }
 
 uint32_t
 maxsim_plan_most_ranges(const MaxsimPlanDevice *device)
 {
-	return device->processors * MAXSIM_ROWS_GROUPS + 1;
+	return device->processors * MAXSIM_PACKED_WARPS + 1;
 }

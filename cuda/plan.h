@@ -24,12 +24,24 @@ extern "C"
 		MAXSIM_FAMILY_MMA,     /* mma.sync, query in registers */
 		MAXSIM_FAMILY_ROWS,    /* wgmma, a warpgroup a document, to 128 query tokens */
 		MAXSIM_FAMILY_BLOCKS,  /* wgmma, blocks of 512 query tokens in shared memory */
+		MAXSIM_FAMILY_PACKED,  /* i8 and b1, which become f16 in registers */
 		MAXSIM_FAMILY_GENERIC, /* any dimension */
 		MAXSIM_NFAMILIES
 	} MaxsimFamily;
 
 /* Ranges that a block of MAXSIM_FAMILY_ROWS takes, one a multiprocessor. */
 #define MAXSIM_ROWS_GROUPS 3
+
+/*
+ * The same of MAXSIM_FAMILY_PACKED, by the query tokens of a block, as far as shared
+ * memory goes: as many as registers allow.
+ */
+#define MAXSIM_PACKED_WARPS_OF(tokens) ((tokens) <= 32 ? 16 : (tokens) <= 64 ? 12 : 8)
+#define MAXSIM_PACKED_WARPS 16
+
+/* Most stages of a ring there; most query tokens where a dimension has several chunks. */
+#define MAXSIM_PACKED_STAGES 3
+#define MAXSIM_PACKED_DEEP 64
 
 	/* What decides of a device. */
 	typedef struct MaxsimPlanDevice
@@ -49,6 +61,11 @@ extern "C"
 		uint32_t depth;        /* dimension as the kernel multiplies it, padded */
 		uint64_t image_size;   /* bytes of the query as the kernel wants it */
 		uint32_t alignment;    /* documents must begin at a multiple of that: a power of two */
+
+		/* MAXSIM_FAMILY_PACKED */
+		uint32_t warps;        /* of a block of threads, each with a range of its own */
+		uint32_t stages;       /* of a warp's ring */
+		uint32_t stage_tokens; /* document tokens fetched at a time */
 	} MaxsimQueryPlan;
 
 	/* A document, or a part of one, for one block of threads: what a kernel reads. */
@@ -119,6 +136,35 @@ extern "C"
 	maxsim_plan_is_packed(MaxsimFormat format)
 	{
 		return format == MAXSIM_I8 || format == MAXSIM_B1;
+	}
+
+	/* Dimensions that MAXSIM_FAMILY_PACKED takes at a time; 0: it does not take these. */
+	static inline uint32_t
+	maxsim_plan_chunk(MaxsimFormat format, uint32_t dim)
+	{
+		if (!maxsim_plan_is_packed(format) || dim == 0)
+			return 0;
+		if (dim % 128 == 0)
+			return 128;
+		if (dim % 96 == 0)
+			return 96;
+		if (dim % 64 == 0)
+			return 64;
+		return format == MAXSIM_I8 && dim % 48 == 0 ? 48 : 0;
+	}
+
+	/* The same as the query's image has them: whole rows of 64. */
+	static inline uint32_t
+	maxsim_plan_padded_chunk(uint32_t chunk)
+	{
+		return (chunk + 63) / 64 * 64;
+	}
+
+	/* Bytes of a stage of MAXSIM_FAMILY_PACKED. */
+	static inline uint32_t
+	maxsim_plan_stage_size(uint32_t tokens, uint32_t row_size)
+	{
+		return (tokens * row_size + 127) / 128 * 128;
 	}
 
 	/* false: more than the kernels can address. */

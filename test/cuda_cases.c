@@ -67,8 +67,8 @@ fill_arena(MaxsimFormat format, uint32_t dim)
 static void
 test_ragged(void)
 {
-	static const uint32_t dims[] = {128, 128, 128, 128, 100, 320, 1024};
-	static const uint32_t queries[] = {32, 64, 100, 600, 20, 40, 17};
+	static const uint32_t dims[] = {128, 128, 128, 128, 100, 320, 1024, 96};
+	static const uint32_t queries[] = {32, 64, 100, 600, 20, 40, 17, 33};
 	int format;
 	int i;
 	uint32_t j;
@@ -116,7 +116,7 @@ test_repeated(void)
 		uint32_t ntokens;
 		uint32_t dim;
 		uint32_t longest;
-	} shapes[] = {{MAXSIM_F16, 32, 128, 300}, {MAXSIM_BF16, 20, 128, 60}, {MAXSIM_F16, 32, 64, 200}, {MAXSIM_F16, 32, 96, 200}, {MAXSIM_F16, 32, 256, 100}, {MAXSIM_F16, 40, 320, 100}, {MAXSIM_BF16, 32, 1024, 50}, {MAXSIM_F16, 64, 128, 300}, {MAXSIM_F16, 128, 128, 300}, {MAXSIM_F16, 512, 128, 300}, {MAXSIM_F16, 1024, 128, 300}, {MAXSIM_F32, 32, 128, 200}, {MAXSIM_F32, 32, 1024, 50}, {MAXSIM_I8, 32, 128, 300}, {MAXSIM_I8, 100, 100, 200}, {MAXSIM_B1, 32, 128, 300}, {MAXSIM_B1, 65, 1001, 50}};
+	} shapes[] = {{MAXSIM_F16, 32, 128, 300}, {MAXSIM_BF16, 20, 128, 60}, {MAXSIM_F16, 32, 64, 200}, {MAXSIM_F16, 32, 96, 200}, {MAXSIM_F16, 32, 256, 100}, {MAXSIM_F16, 40, 320, 100}, {MAXSIM_BF16, 32, 1024, 50}, {MAXSIM_F16, 64, 128, 300}, {MAXSIM_F16, 128, 128, 300}, {MAXSIM_F16, 512, 128, 300}, {MAXSIM_F16, 1024, 128, 300}, {MAXSIM_F32, 32, 128, 200}, {MAXSIM_F32, 32, 1024, 50}, {MAXSIM_I8, 32, 128, 300}, {MAXSIM_I8, 100, 100, 200}, {MAXSIM_I8, 64, 96, 200}, {MAXSIM_I8, 300, 128, 200}, {MAXSIM_I8, 32, 1024, 50}, {MAXSIM_B1, 32, 128, 300}, {MAXSIM_B1, 128, 128, 300}, {MAXSIM_B1, 40, 320, 200}, {MAXSIM_B1, 65, 1001, 50}};
 	const int rounds = few ? 1 : quick ? 3
 									   : 400;
 	const size_t large = ARENA_SIZE / 2; /* above any second-level cache */
@@ -375,10 +375,9 @@ test_magnitudes(void)
 {
 	static const float magnitudes[] = {0, 1e-44f, 1e-38f, 1e-20f, 1e-3f, 1, 1e20f, 3e38f};
 	static const float scales[] = {0, 1e-42f, 1e-37f, 1e-20f, 1, 1e20f, 2e36f, 3e38f};
-	const uint32_t dim = 100;
-	float tokens[2][100];
+	static const uint32_t dims[] = {100, 128}; /* of two families */
+	float tokens[2 * 128];
 	float weights[2] = {1, -0.5f};
-	MaxsimQuery query = {tokens[0], weights, 2, dim, false};
 	MaxsimCudaDocument document = {host_arena, 3};
 	int format;
 	int i;
@@ -386,17 +385,20 @@ test_magnitudes(void)
 	uint32_t k;
 
 	for (format = MAXSIM_I8; format <= MAXSIM_B1; format++)
-		for (i = 0; i < LENGTHOF(magnitudes); i++)
+		for (i = 0; i < LENGTHOF(magnitudes) * LENGTHOF(dims); i++)
 			for (j = 0; j < (format == MAXSIM_I8 ? LENGTHOF(scales) : 1); j++)
 			{
+				const uint32_t dim = dims[i % LENGTHOF(dims)];
+				const int first = i / LENGTHOF(dims);
+				MaxsimQuery query = {tokens, weights, 2, dim, false};
 				double tolerance;
 				double expected;
 				float got = 0;
 
 				for (k = 0; k < dim; k++)
 				{
-					tokens[0][k] = random_float() * magnitudes[i];
-					tokens[1][k] = random_float() * magnitudes[LENGTHOF(magnitudes) - 1 - i] * 1e-30f;
+					tokens[k] = random_float() * magnitudes[first];
+					tokens[dim + k] = random_float() * magnitudes[LENGTHOF(magnitudes) - 1 - first] * 1e-30f;
 				}
 				fill_rows(arena, 3, dim, format, false);
 				if (format == MAXSIM_I8)
@@ -405,8 +407,8 @@ test_magnitudes(void)
 				if (fabs(expected) > 3e38)
 					continue;
 				if (set_query(lane, &query, format, "magnitudes") && score(lane, &document, 1, &got, "magnitudes"))
-					check(fabs(got - expected) <= tolerance + 1e-44, "%s query of %g, scale %g: %.9g, expected %.9g",
-						  format_names[format], (double) magnitudes[i], (double) scales[j], (double) got, expected);
+					check(fabs(got - expected) <= tolerance + 1e-44, "%s query of %g, dim %u, scale %g: %.9g, expected %.9g",
+						  format_names[format], (double) magnitudes[first], dim, (double) scales[j], (double) got, expected);
 			}
 }
 
@@ -445,7 +447,7 @@ test_integers(void)
 static void
 test_ends(void)
 {
-	static const uint32_t dims[] = {1, 100, 128, 131};
+	static const uint32_t dims[] = {1, 64, 96, 100, 128, 131};
 	const size_t size = 1 << 18;
 	const uint32_t ntokens = 70;
 	char message[MAXSIM_MESSAGE_SIZE] = "";

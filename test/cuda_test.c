@@ -240,7 +240,7 @@ run_shape(MaxsimFormat format, uint32_t ntokens, uint32_t dim, uint64_t most_wor
 static void
 test_shapes(void)
 {
-	static const uint32_t dims[] = {1, 3, 48, 64, 96, 100, 128, 256, 320, 640, 768, 1024, 2560};
+	static const uint32_t dims[] = {1, 3, 48, 64, 96, 100, 128, 256, 288, 320, 640, 768, 1024, 2560};
 	static const uint32_t queries[] = {1, 2, 5, 16, 31, 32, 33, 48, 64, 65, 100, 128, 129, 300, 512, 513, 1024};
 	const uint64_t most_work = quick ? 150 * 1000 : 3 * 1000 * 1000;
 	int format;

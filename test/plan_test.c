@@ -68,21 +68,61 @@ check_family(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntoke
 		  format, ntokens, dim, plan.family, plan.block_tokens, family, block_tokens);
 }
 
-/* i8 and b1 have one family on every device, whatever the shape. */
+/* i8 and b1 have the same kernel on every device where its memory suffices and the dimension fits. */
 static void
 test_packed_families(void)
 {
-	static const uint32_t dims[] = {1, 48, 100, 128, 1024};
-	static const uint32_t queries[] = {1, 32, 33, 128, 129, 1024};
-	size_t d, i, j;
+	static const struct
+	{
+		MaxsimFormat format;
+		uint32_t dim;
+		uint32_t ntokens;
+		uint32_t block_tokens; /* 0: generic */
+		uint32_t least_memory;
+	} shapes[] = {
+		{MAXSIM_I8, 128, 1, 32, 0},
+		{MAXSIM_I8, 128, 32, 32, 0},
+		{MAXSIM_I8, 96, 33, 64, 0},
+		{MAXSIM_I8, 48, 65, 128, 0},
+		{MAXSIM_I8, 320, 65, 64, 0},
+		{MAXSIM_I8, 1024, 65, 32, 232448},
+		{MAXSIM_B1, 128, 32, 32, 0},
+		{MAXSIM_B1, 96, 1024, 128, 0},
+		{MAXSIM_B1, 64, 64, 64, 0},
+		{MAXSIM_B1, 1024, 65, 64, 232448},
+		{MAXSIM_B1, 1024, 32, 32, 166912},
+		{MAXSIM_B1, 48, 32, 0, 0},
+		{MAXSIM_I8, 100, 32, 0, 0},
+		{MAXSIM_I8, 1, 32, 0, 0},
+		{MAXSIM_B1, 1001, 1, 0, 0},
+		{MAXSIM_I8, 98304, 1, 0, 0},
+		{MAXSIM_B1, 1 << 23, 1, 0, 0},
+	};
+	size_t d, i;
 
 	for (d = 0; d < LENGTHOF(devices); d++)
-		for (i = 0; i < LENGTHOF(dims); i++)
-			for (j = 0; j < LENGTHOF(queries); j++)
-			{
-				check_family(&devices[d], MAXSIM_I8, queries[j], dims[i], MAXSIM_FAMILY_GENERIC, 64);
-				check_family(&devices[d], MAXSIM_B1, queries[j], dims[i], MAXSIM_FAMILY_GENERIC, 64);
-			}
+		for (i = 0; i < LENGTHOF(shapes); i++)
+		{
+			bool fits = devices[d].block_memory >= shapes[i].least_memory;
+			MaxsimQueryPlan plan;
+
+			if (shapes[i].block_tokens > 0 && fits)
+				check_family(&devices[d], shapes[i].format, shapes[i].ntokens, shapes[i].dim, MAXSIM_FAMILY_PACKED,
+							 shapes[i].block_tokens);
+			else if (shapes[i].block_tokens == 0)
+				check_family(&devices[d], shapes[i].format, shapes[i].ntokens, shapes[i].dim, MAXSIM_FAMILY_GENERIC, 64);
+			(void) maxsim_plan_query(&devices[d], shapes[i].format, shapes[i].ntokens, shapes[i].dim, &plan);
+			if (plan.family != MAXSIM_FAMILY_PACKED)
+				continue;
+			check(plan.warps % 4 == 0 && plan.warps >= 4 && plan.warps <= (uint32_t) MAXSIM_PACKED_WARPS_OF(plan.block_tokens) &&
+					  plan.stages >= 2 && plan.stages <= MAXSIM_PACKED_STAGES && plan.stage_tokens % 16 == 0 &&
+					  plan.depth / 64 * plan.block_tokens * 128 +
+							  plan.warps * plan.stages *
+								  maxsim_plan_stage_size(plan.stage_tokens, (uint32_t) maxsim_row_size(shapes[i].format, shapes[i].dim)) <
+						  devices[d].block_memory,
+				  "%d.%d format %d query %u dim %u: %u warps, %u stages of %u tokens", devices[d].major, devices[d].minor,
+				  shapes[i].format, shapes[i].ntokens, shapes[i].dim, plan.warps, plan.stages, plan.stage_tokens);
+		}
 }
 
 static void
@@ -148,7 +188,7 @@ typedef struct Batch
 	uint32_t lengths[MAX_DOCUMENTS];
 	uint32_t order[MAX_DOCUMENTS];
 	MaxsimPiece pieces[2 * MAX_DOCUMENTS];
-	MaxsimRange ranges[1000];
+	MaxsimRange ranges[4000];
 } Batch;
 
 /* Documents tile by tile: contiguous pieces in order, each document in one slot. */
@@ -267,6 +307,8 @@ test_batches(void)
 					for (k = 0; k < LENGTHOF(dims); k++)
 						check_batch(&devices[d], &batch, (MaxsimFormat) (k % MAXSIM_NFORMATS), queries[i], dims[k]);
 					check_batch(&devices[d], &batch, MAXSIM_F16, queries[i], 128);
+					check_batch(&devices[d], &batch, MAXSIM_I8, queries[i], 128);
+					check_batch(&devices[d], &batch, MAXSIM_B1, queries[i], 96);
 				}
 }
 
