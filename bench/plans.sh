@@ -1,14 +1,14 @@
 #!/bin/bash
 #
-# plans.sh [drop]
+# plans.sh [load|drop]
 #	What plain SQL reaches whose maxsim() is scored in batches: against calls row by row,
 #	against maxsim_rerank, and with a parallel worker.  Prints tables of medians.
 #
 # Runs on a server that is there (PGHOST and so on say which), has preloaded flash_maxsim
 # and has nothing else to do, as a superuser; bench/README.md says with which settings.
 # Documents that are in a cache cannot be fetched: so there is a run on a server without a
-# cache, and one with.  The tables, 1.8 GB, stay in the schema "plans" for it, until "drop".
-# ROUNDS (7) says how often each statement is measured.
+# cache, and one with.  "load" makes the tables, 1.8 GB in the schema "plans", which stay
+# until "drop".  ROUNDS (7) says how often each statement is measured.
 
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
@@ -47,8 +47,8 @@ table_make()
 tables_make()
 {
 	[[ $(ask "SELECT to_regclass('plans.complete') IS NULL") == t ]] || return 0
-	sql -c 'SET client_min_messages = warning' -c 'CREATE EXTENSION IF NOT EXISTS flash_maxsim' \
-		-c 'DROP SCHEMA IF EXISTS plans CASCADE' -c 'CREATE SCHEMA plans'
+	sql -c 'SET client_min_messages = warning' -c 'DROP SCHEMA IF EXISTS plans CASCADE' \
+		-c 'CREATE EXTENSION IF NOT EXISTS flash_maxsim' -c 'CREATE SCHEMA plans'
 	cc -O2 -I"$root/src" -o "$work/make_data" "$root/bench/make_data.c" -lm
 	table_make docs 1 "$docs"
 	table_make many 2 "$many"
@@ -80,7 +80,8 @@ any_ways()
 	done
 }
 
-# TABLE DOCUMENTS: halves are those of the table's pages, read without a filter.
+# TABLE DOCUMENTS: with a worker; and in two connections, which is as fast as the machine
+# lets two processes be.  Halves are those of the table's pages, read without a filter.
 two_ways()
 {
 	local middle best halves
@@ -89,9 +90,9 @@ two_ways()
 	best="SELECT id, maxsim(\$1, e) FROM $1 ORDER BY 2 DESC LIMIT 10"
 	halves="ARRAY['SELECT id, maxsim(\$1, e) FROM $1 WHERE ctid < ''($middle,0)'' ORDER BY 2 DESC LIMIT 10',
 		'SELECT id, maxsim(\$1, e) FROM $1 WHERE ctid >= ''($middle,0)'' ORDER BY 2 DESC LIMIT 10']"
-	ways "workers.$1" "('no worker', 'node', 'cpu', 'table', 0, ARRAY['$best'], $2, false),
-		('one worker', 'node', 'cpu', 'table', 1, ARRAY['$best'], $2, false)"
-	ways "floor.$1" "('halves, one connection', 'node', 'cpu', 'table', 0, $halves, $2, false),
+	ways "$1" "('no worker', 'node', 'cpu', 'table', 0, ARRAY['$best'], $2, false),
+		('one worker', 'node', 'cpu', 'table', 1, ARRAY['$best'], $2, false),
+		('halves, one connection', 'node', 'cpu', 'table', 0, $halves, $2, false),
 		('halves, two connections', 'node', 'cpu', 'table', 0, $halves, $2, true)"
 }
 
@@ -100,11 +101,12 @@ report()
 {
 	local part parts=() query
 
+	for part in "${@:2}"; do
+		[[ $(ask "SELECT EXISTS (SELECT FROM ways WHERE part = '$part')") == f ]] || parts+=("SELECT * FROM report('$part')")
+	done
+	[[ ${#parts[@]} -gt 0 ]] || return 0
 	echo
 	echo "# $1"
-	for part in "${@:2}"; do
-		parts+=("SELECT * FROM report('$part')")
-	done
 	query=$(printf ' UNION ALL %s' "${parts[@]}")
 	sql -P footer=off -c "${query# UNION ALL }"
 }
@@ -112,14 +114,17 @@ report()
 # PART: measures it; with a second connection where there is a way for one.
 measure()
 {
-	local second=
+	local second status=0
 
-	if [[ $(ask "SELECT count(*) FROM ways WHERE part = '$1' AND paired AND missing IS NULL") != 0 ]]; then
-		sql -o /dev/null -c "SELECT second_connection('$1', $rounds)" &
-		second=$!
+	if [[ $(ask "SELECT EXISTS (SELECT FROM ways WHERE part = '$1' AND paired)") == f ]]; then
+		sql -o /dev/null -c "SELECT measure('$1', $rounds)"
+		return
 	fi
-	sql -o /dev/null -c "SELECT measure('$1', $rounds)"
-	[[ -z $second ]] || wait "$second"
+	sql -o /dev/null -c "SELECT second_connection('$1', $rounds)" &
+	second=$!
+	sql -o /dev/null -c "SELECT measure('$1', $rounds)" || status=1
+	# it ends by itself when this one has failed
+	wait "$second" && return "$status"
 }
 
 work=$(mktemp -d)
@@ -130,7 +135,10 @@ if [[ ${1:-} == drop ]]; then
 fi
 [[ $(ask 'SHOW shared_preload_libraries') == *flash_maxsim* ]] || { echo 'flash_maxsim is not in shared_preload_libraries' >&2; exit 1; }
 tables_make
+[[ ${1:-} != load ]] || exit 0
 
+# all documents, in their order: so they lie in the server's buffers when it was just started
+sql -o /dev/null -c 'SET max_parallel_workers_per_gather = 0' -c 'SELECT max(maxsim(query(), e)) FROM docs' -c 'SELECT max(maxsim(query(), e)) FROM many'
 sql -c 'TRUNCATE ways, times'
 half_ways
 any_ways
@@ -144,11 +152,12 @@ sql -o /dev/null -c "SELECT leave_out('$has_gpu', '$has_host', '$has_device')"
 [[ $has_device == f ]] || sql -o /dev/null -c "SELECT maxsim_prewarm('docs(id, e)', tier => 'gpu')"
 
 echo "# $(ask 'SELECT version()')"
-echo "# $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sed -n 1p), $(nproc) cores, shared_buffers = $(ask 'SHOW shared_buffers')"
+echo "# $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sed -n 1p), $(nproc) cores, shared_buffers = $(ask 'SHOW shared_buffers')," \
+	"$(awk '/^HugePages_(Total|Free)/ { n[$1] = $2 } END { print n["HugePages_Total:"] - n["HugePages_Free:"] }' /proc/meminfo) huge pages in use"
 for part in $(ask 'SELECT part FROM ways WHERE missing IS NULL GROUP BY part ORDER BY min(n)'); do
 	measure "$part"
 done
 report "the best 10 of every second one of $docs documents of 32 x 96 f16, 32 query tokens; medians of $rounds" half
 report '1,000 random ids: the best 10' any.cpu.table any.cpu.host any.cuda.table any.cuda.gpu
-report "the best 10 of all $docs, and what two connections reach that have a half each" workers.docs floor.docs
-report "the best 10 of all $many" workers.many floor.many
+report "the best 10 of all $docs, and what two connections reach that have a half each" docs
+report "the best 10 of all $many" many

@@ -17,7 +17,7 @@ CREATE TABLE ways (
 	statements text[] NOT NULL,
 	ndocuments bigint NOT NULL,										-- that all of them together score
 	paired boolean NOT NULL DEFAULT false,							-- the last one runs in another connection
-	missing text,													-- why it is not measured
+	missing text,													-- why it cannot be measured
 	found text														-- what the check saw
 );
 
@@ -109,7 +109,7 @@ BEGIN
 		RAISE 'another plan than "%, %" should have: %', way.part, way.name, to_json(sums);
 	END IF;
 	IF way.kind = 'rows' THEN
-		RETURN 'calls';
+		RETURN NULL;
 	END IF;
 	IF (CASE way.engine WHEN 'cpu' THEN sums.cpu ELSE sums.scorer END) IS NOT TRUE OR
 		sums.documents IS DISTINCT FROM way.ndocuments OR
@@ -213,13 +213,14 @@ BEGIN
 	PERFORM pg_advisory_unlock_all();
 END $$;
 
--- Ways that cannot be measured on this server, and why.
+-- Leaves what this server can measure: documents are in a cache or they are not.
 CREATE FUNCTION leave_out(has_gpu boolean, has_host boolean, has_device boolean) RETURNS void LANGUAGE sql AS $$
-	UPDATE ways SET missing = CASE
-		WHEN engine = 'cuda' AND NOT has_gpu THEN 'no GPU'
-		WHEN place = 'table' AND kind <> 'rows' AND (has_host OR has_device) THEN 'has a cache'
-		WHEN place = 'host' AND NOT has_host OR place = 'gpu' AND NOT has_device THEN 'no cache'
-	END
+	DELETE FROM ways WHERE CASE place
+		WHEN 'table' THEN kind <> 'rows' AND (has_host OR has_device)
+		WHEN 'host' THEN NOT has_host
+		ELSE NOT has_device AND (has_gpu OR NOT has_host)
+	END;
+	UPDATE ways SET missing = 'no GPU' WHERE engine = 'cuda' AND NOT has_gpu
 $$;
 
 -- Medians, and how often the first way's time goes into each: that of a round by that of the same round.
