@@ -7,12 +7,12 @@
 #
 # Installs the extension into that PostgreSQL and starts a throw-away server of its
 # own, as the user PGRUN (postgres) where it is called by root.  ONLY="step ..."
-# runs some of the steps: engine sanitize kernels regress sql cache devices.
+# runs some of the steps: engine sanitize kernels regress sql cache plans devices.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-build/gpu}")
-only=${ONLY:-engine sanitize kernels regress sql cache devices}
+only=${ONLY:-engine sanitize kernels regress sql cache plans devices}
 run_user=${PGRUN:-postgres}
 port=5998
 mkdir -p "$out"
@@ -150,7 +150,7 @@ again()
 		[[ $(psql -qXAtc 'SELECT state FROM maxsim_scorer()') != ready ]] || break
 		sleep 0.2
 	done
-	psql -qXc 'SELECT sum(get_byte(e::bytea, 100)) FROM docs' >/dev/null
+	[[ -z $(psql -qXAtc "SELECT to_regclass('docs')") ]] || psql -qXc 'SELECT sum(get_byte(e::bytea, 100)) FROM docs' >/dev/null
 }
 
 # The largest relative difference between the GPU's scores and the CPU's.
@@ -225,6 +225,15 @@ cache()
 	psql -Xxc 'SELECT * FROM maxsim_scorer()' -c 'SELECT * FROM maxsim_engines()'
 }
 
+# What maxsim() reaches in plain SQL, without a cache and with one.
+plans()
+{
+	bench/plans.sh load &&
+		again 'flash_maxsim.gpu_cache_size = off' && bench/plans.sh &&
+		again 'flash_maxsim.gpu_cache_size = 4GB' 'flash_maxsim.host_cache_size = 1GB' && bench/plans.sh &&
+		bench/plans.sh drop
+}
+
 # One GPU and all of them, where there are several.
 devices()
 {
@@ -261,6 +270,7 @@ step regress regress
 [[ ! -f regression.diffs ]] || cp regression.diffs "$out/"
 step sql sql
 step cache cache
+step plans plans
 step devices devices
 cp "$work/server.log" "$out/"
 echo "$passed passed, $failed failed"

@@ -167,20 +167,6 @@ column_expr(const CustomScan *scan, int column)
 	return copyObject(((TargetEntry *) list_nth(scan->custom_scan_tlist, column - 1))->expr);
 }
 
-/*
- * An argument of a call that is the node's: one of all rows is computed by the node itself,
- * one of the row is a column of the child's.  Returns what describes it.
- */
-static Expr *
-take_argument(CustomScan *scan, Expr *argument, int column)
-{
-	bool of_row = column > 0;
-
-	scan->custom_exprs = lappend(scan->custom_exprs, of_row || argument == NULL ? (Node *) makeBoolConst(false, true)
-																				: (Node *) copyObject(argument));
-	return of_row ? column_expr(scan, column) : argument;
-}
-
 /* The node above child, which computes tlist from child's rows and the scores. */
 static Plan *
 make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
@@ -228,8 +214,10 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 		private.query = list_nth_int(wrapping->queries, i);
 		private.weights = list_nth_int(wrapping->weights, i);
 		call.document = column_expr(scan, private.document);
-		call.query = take_argument(scan, call.query, private.query);
-		call.weights = take_argument(scan, call.weights, private.weights);
+		if (private.query > 0)
+			call.query = column_expr(scan, private.query);
+		if (private.weights > 0)
+			call.weights = column_expr(scan, private.weights);
 		scan->custom_private = lappend(scan->custom_private, batch_scan_private(&private));
 		function->args = batch_call_arguments(&call);
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,

@@ -19,10 +19,10 @@ extern bool maxsim_enable_batch_scan;
 #define BATCH_SCAN_FUNCTIONS 4
 
 /*
- * What a node knows of a call.  Columns are those of its child's rows, counted from 1.  The
- * node's custom_exprs are for each call its query and its weights, if they are one for all
- * rows, and NULL in place of the others.
- * Its scan tuple, described by custom_scan_tlist, is the child's row and then the scores.  Of
+ * What a node knows of a call.  Columns are those of its child's rows, counted from 1.
+ * Its scan tuple, described by custom_scan_tlist, is the child's row and then the scores, each
+ * as the call that it is: the query and the weights that are one for all rows are read there,
+ * and nowhere else, since a plan that goes to a parallel worker is written out as text.  Of
  * the row it has only the columns that the node's target list uses; the others are NULL.
  */
 typedef struct BatchScanCall

@@ -35,12 +35,14 @@ is_of_row(const ScoreCall *call)
 void
 score_init(ScoreCall *call, CustomScanState *node, int number, const BatchScanCall *plan, MemoryContext context)
 {
-	const List *expressions = ((CustomScan *) node->ss.ps.plan)->custom_exprs;
+	const CustomScan *scan = (const CustomScan *) node->ss.ps.plan;
+	int column = list_length(scan->custom_scan_tlist) - list_length(scan->custom_private) + number;
+	const FuncExpr *function = (const FuncExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, column))->expr;
 
 	call->plan = *plan;
-	call->query = make_argument(node, plan->query, list_nth(expressions, 2 * number));
+	call->query = make_argument(node, plan->query, linitial(function->args));
 	if (plan->weighted)
-		call->weights = make_argument(node, plan->weights, list_nth(expressions, 2 * number + 1));
+		call->weights = make_argument(node, plan->weights, lthird(function->args));
 	call->context = AllocSetContextCreate(context, "maxsim batch scan query", ALLOCSET_DEFAULT_SIZES);
 	if (is_of_row(call))
 		fmgr_info_cxt(plan->function, &call->function, node->ss.ps.state->es_query_cxt);
