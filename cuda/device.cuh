@@ -138,6 +138,15 @@ mma_16816(float acc[4], const uint4 &a, uint32_t b0, uint32_t b1, __nv_bfloat16)
 				 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+/* acc += a * b, all of int8; a is 16 rows by 32, b 32 by 8 columns. */
+__device__ __forceinline__ void
+mma_16832(int acc[4], const uint4 &a, uint32_t b0, uint32_t b1)
+{
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+				 : "+r"(acc[0]), "+r"(acc[1]), "+r"(acc[2]), "+r"(acc[3])
+				 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
 /* Takes a pair of bf16 from x and y. */
 __device__ __forceinline__ void
 subtract_pair(float &x, float &y, uint32_t bits)

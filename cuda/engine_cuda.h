@@ -50,8 +50,9 @@ extern "C"
 		uint64_t memory; /* bytes */
 		int major;       /* compute capability */
 		int minor;
-		int processors; /* streaming multiprocessors */
-		int driver;     /* CUDA version of the driver, 13000 for 13.0 */
+		int processors;        /* streaming multiprocessors */
+		uint32_t block_memory; /* bytes of shared memory that a block of threads can have */
+		int driver;            /* CUDA version of the driver, 13000 for 13.0 */
 	} MaxsimCudaInfo;
 
 	/* A document where the device reads it: ntokens rows. */

@@ -92,6 +92,8 @@ load_kernels(void)
 	if (error == cudaSuccess)
 		error = maxsim_preload_mma_f32();
 	if (error == cudaSuccess)
+		error = maxsim_preload_packed();
+	if (error == cudaSuccess)
 		error = maxsim_preload_others();
 	return error;
 }
@@ -115,6 +117,7 @@ describe(MaxsimCudaDevice *device, char *message)
 	device->plan.minor = properties.minor;
 	device->plan.processors = (uint32_t) properties.multiProcessorCount;
 	device->plan.block_memory = (uint32_t) properties.sharedMemPerBlockOptin;
+	device->info.block_memory = device->plan.block_memory;
 	if (properties.major < OLDEST_MAJOR)
 	{
 		snprintf(message, MAXSIM_MESSAGE_SIZE, "GPU %d (%.63s) has compute capability %d.%d, and %d.0 is needed",

@@ -177,6 +177,33 @@ finish_cut(const MaxsimLaunch &launch, const MaxsimPiece &piece)
 		add_up<Summer, TOKENS>(launch, piece);
 }
 
+/* By one warp, for some such pieces of different documents at once: n of them, at most 32. */
+template <class Summer, int TOKENS>
+__device__ __forceinline__ void
+finish_cuts(const MaxsimLaunch &launch, const MaxsimPiece *pieces, uint32_t n)
+{
+	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
+	bool last = false;
+
+	fence_device();
+	__syncwarp();
+	if (lane < n && is_cut(pieces[lane]))
+	{
+		uint32_t *arrivals = launch.arrivals + pieces[lane].slot;
+
+		last = atomicAdd(arrivals, 1) + 1 == pieces[lane].npieces * launch.nblocks;
+		if (last)
+			*arrivals = 0;
+	}
+	const uint32_t complete = __ballot_sync(MAXSIM_ALL_LANES, last);
+
+	fence_device();
+#pragma unroll 1
+	for (uint32_t i = 0; i < n; i++)
+		if (complete >> i & 1)
+			add_up<Summer, TOKENS>(launch, pieces[i]);
+}
+
 /* By one warp, for a whole document whose query tokens of this block came to sum. */
 template <class Summer, int TOKENS>
 __device__ __forceinline__ void

@@ -1,22 +1,21 @@
 /*
  * kernel_packed.cu
- *		MaxSim for i8 and b1, which become f16 on their way from shared memory into
- *		registers.
+ *		MaxSim for i8 and b1 with the tensor cores' integers.
  *
  * A warp takes a range of pieces of documents, in tiles of 16 document tokens, through
  * a ring of its own that the copy engine fills (before compute capability 9.0:
- * cp.async).  Document tokens are the rows of the product, from registers; query tokens
- * are its columns, from an image in shared memory that the block shares.  Where wgmma
- * exists, four warps multiply together, each its own documents; elsewhere mma.sync
- * does the same, warp by warp.
+ * cp.async).  Document tokens are the rows of the product, from registers: i8 as it is,
+ * b1 as 64 and -64.  Query tokens are its columns, from an image in shared memory that
+ * the block shares: each twice, since a component is two int8.  Where wgmma exists,
+ * four warps multiply together, each its own documents; elsewhere mma.sync does the
+ * same, warp by warp.
  *
- * The dimension is permuted so that what a lane needs of a row lies together: four
- * bytes of i8 for a step of 16 dimensions; one byte of each of two words of b1 for four
- * steps.  The query's image is laid out to match (kernel_query.cu).
+ * The dimension is permuted so that what a lane needs of a row lies together, and the
+ * query laid out to match (kernel_query.cu).  What is read beyond a row meets zeros.
  *
- * A query token is divided by a power of two (kernel_query.cu).  A sum is multiplied
- * by the document token's scale and the largest of these powers, the maximum by what
- * its own is less than that.
+ * Sums are exact.  A query token was divided by a power of two: a sum is multiplied by
+ * the document token's scale and the largest of these powers, the maximum by what its
+ * own is less than that.
  *
  * Beyond a piece's last token the last one is repeated: that changes no maximum.
  */
@@ -24,10 +23,13 @@
 #include "wgmma.cuh"
 
 #include <float.h>
+#include <limits.h>
+#include <type_traits>
 
-#define TILE 16
 #define UNIT 64 /* dimensions of 128 bytes of the query's image */
-#define SUM_BITS 20 /* a sum, of components below 2 and 128, is below 2 to that, if a row fits shared memory */
+#define TILE 16
+#define ROW 128     /* bytes of a query token's chunk in the image */
+#define SUM_BITS 32 /* sums are below two to that */
 #define SLOTS 8 /* pieces that a warp knows of: what it fetches is less than that ahead */
 #define GROUP_WARPS (MAXSIM_WARPGROUP / MAXSIM_WARP)
 
@@ -35,17 +37,16 @@
 struct PackedShape
 {
 	uint32_t row_size;
-	uint32_t units;  /* of the query's image */
 	uint32_t chunks; /* the dimension is multiplied in so many parts */
 	uint32_t stages;
 	uint32_t stage_tokens;
 	uint32_t stage_size; /* bytes */
 
 	/*
-	 * Minus one in f16, twice: read from here, it stays in a register.  The compiler
+	 * -64 as int8, four times: read from here, it stays in a register.  The compiler
 	 * makes two instructions of one with two constants.
 	 */
-	uint32_t minus_ones;
+	uint32_t minus;
 };
 
 /* A warp's shared memory beside its ring. */
@@ -54,7 +55,6 @@ struct __align__(16) PackedWarp
 	MaxsimPiece pieces[SLOTS]; /* by turns */
 	MaxsimPiece ends[2];       /* the first two taken */
 	uint64_t barriers[MAXSIM_PACKED_STAGES];
-	uint32_t ntiles;
 };
 
 template <int N>
@@ -72,197 +72,166 @@ struct PackedControl
 	float powers[2][2];
 };
 
-/* Takes rows of i8: CHUNK dimensions at a time, in steps of 16. */
-template <int CHUNK_>
+/* Rows of i8, in chunks of STEPS times 32 dimensions. */
+template <int STEPS_>
 struct PackedI8
 {
-	static const int CHUNK = CHUNK_;
-	static const int STEPS = CHUNK / 16;
-	static const bool SCALED = true;
+	static const int STEPS = STEPS_;
+	typedef float Best; /* what maxima are kept as */
 
-	struct Words
-	{
-		uint32_t word[STEPS];
-	};
-
-	/* What this lane needs of a row's chunk; at is the row's shared address. */
+	/* What this lane multiplies of two rows' chunk; they are shared addresses. */
 	static __device__ __forceinline__ void
-	load(Words &words, uint32_t at, uint32_t chunk)
+	load(uint4 a[STEPS], const uint32_t rows[2], uint32_t chunk, uint32_t)
 	{
-		at += 4 + chunk * CHUNK + threadIdx.x % 4 * (STEPS * 4);
+		const uint32_t at = 4 + (chunk * 4 + threadIdx.x % 4) * (STEPS * 8);
+
 #pragma unroll
 		for (int step = 0; step < STEPS; step++)
-			words.word[step] = load_shared_4(at + step * 4);
-	}
-
-	/* 1,024 + 128 + n is a number that f16 holds with n in its last bits. */
-	static __device__ __forceinline__ uint32_t
-	to_f16(uint32_t offset, uint32_t selector)
-	{
-		const uint32_t bits = __byte_perm(offset, 0x64646464, selector);
-		const uint32_t base = 0x64806480;
-		const __half2 pair = __hsub2(*reinterpret_cast<const __half2 *>(&bits), *reinterpret_cast<const __half2 *>(&base));
-
-		return *reinterpret_cast<const uint32_t *>(&pair);
-	}
-
-	/* Two pairs of a row for a step. */
-	static __device__ __forceinline__ uint2
-	expand(const Words &words, int step, uint32_t)
-	{
-		const uint32_t offset = words.word[step] ^ 0x80808080;
-
-		return uint2{to_f16(offset, 0x4140), to_f16(offset, 0x4342)};
+			a[step] = uint4{load_shared_4(rows[0] + at + step * 8), load_shared_4(rows[1] + at + step * 8),
+							load_shared_4(rows[0] + at + step * 8 + 4), load_shared_4(rows[1] + at + step * 8 + 4)};
 	}
 };
 
-/* The same for b1: a bit's place in a pair of f16 is that of the signs. */
-template <int CHUNK_>
+/* The same of b1: a lane has a word of each row, or shares it with the next one. */
+template <int STEPS_>
 struct PackedB1
 {
-	static const int CHUNK = CHUNK_;
-	static const int STEPS = CHUNK / 16;
-	static const int WHOLE = CHUNK / 64; /* of four steps, from two words of a row */
-	static const bool SCALED = false;
+	static const int STEPS = STEPS_;
+	typedef int Best;
 
-	struct Words
-	{
-		uint32_t word[WHOLE + (CHUNK % 64 != 0)];
-	};
-
-	/* This lane's byte of each word; of a last one alone its halves, too, where pairs want them. */
 	static __device__ __forceinline__ void
-	load(Words &words, uint32_t at, uint32_t chunk)
+	load(uint4 a[STEPS], const uint32_t rows[2], uint32_t chunk, uint32_t minus)
 	{
-		const uint32_t selector = threadIdx.x % 4 * 0x1111 + 0x4400;
+		const uint32_t lane = threadIdx.x % 4;
+		const uint32_t at = STEPS == 4 ? chunk * 16 + lane * 4 : lane / 2 * 4;
+		uint32_t words[2];
 
-		at += chunk * (CHUNK / 8);
-		if constexpr (CHUNK == 128)
-		{
-			const uint4 v = load_shared_16(at);
-
-			words.word[0] = __byte_perm(v.x, v.y, selector);
-			words.word[1] = __byte_perm(v.z, v.w, selector);
-		}
-		else if constexpr (CHUNK == 64)
-		{
-			const uint2 v = load_shared_8(at);
-
-			words.word[0] = __byte_perm(v.x, v.y, selector);
-		}
-		else
-		{
-			words.word[0] = __byte_perm(load_shared_4(at), load_shared_4(at + 4), selector);
-			words.word[WHOLE] = __byte_perm(load_shared_4(at + WHOLE * 8), 0, threadIdx.x % 4 + 0x4440) * (1u << 8 | 1u << 28);
-		}
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+			words[i] = load_shared_4(rows[i] + at) << (STEPS == 4 ? 0 : lane % 2 * 4);
+#pragma unroll
+		for (int step = 0; step < STEPS; step++)
+			a[step] = uint4{expand(words[0], step * 2, minus), expand(words[1], step * 2, minus),
+							expand(words[0], step * 2 + 1, minus), expand(words[1], step * 2 + 1, minus)};
 	}
 
-	/* 1 where the bit is set, which is then the sign bit of minus one turned. */
-	static __device__ __forceinline__ uint2
-	expand(const Words &words, int step, uint32_t minus_ones)
+	/* Bit i of each byte, the highest first, as 64 where it is set: minus turned in two bits. */
+	static __device__ __forceinline__ uint32_t
+	expand(uint32_t word, int i, uint32_t minus)
 	{
-		const uint32_t word = words.word[step / 4] << step % 4 * 2;
-
-		return uint2{(word & 0x80008000) ^ minus_ones, (word << 1 & 0x80008000) ^ minus_ones};
+		return (word << i & 0x80808080) ^ minus;
 	}
 };
 
 /*
- * acc = 16 document tokens by N query tokens, or with add acc += that; a has the
- * documents' f16 of a step, whose part of the image is the unit's step-th.
+ * acc = 16 document tokens by 2 N columns, or with add acc += that; a has the documents'
+ * part of a step, and the chunk is where the image has its rows.
  */
 template <int N>
 static __device__ __forceinline__ void
-multiply_step(float acc[N / 2], const uint4 &a, uint32_t unit, uint32_t step, bool add)
+multiply_step(int (&acc)[N], const uint4 &a, uint32_t chunk, uint32_t step, bool add)
 {
 #if MAXSIM_HAS_WGMMA
-	multiply_registers<N>(acc, a, describe_rows(unit) + step * 2, add);
+	multiply_integers(acc, a, describe_rows(chunk) + step * 2, add);
 #else
 	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
 
 #pragma unroll
-	for (int n = 0; n < N / 8; n++)
+	for (int n = 0; n < N / 4; n++)
 	{
-		const uint32_t row = unit + n * 1024;
+		const uint32_t row = chunk + n * (8 * ROW);
 		const uint32_t b0 = load_shared_4(row + place_unit(lane / 4, step * 2) + lane % 4 * 4);
 		const uint32_t b1 = load_shared_4(row + place_unit(lane / 4, step * 2 + 1) + lane % 4 * 4);
 
 		if (!add)
 			acc[n * 4] = acc[n * 4 + 1] = acc[n * 4 + 2] = acc[n * 4 + 3] = 0;
-		mma_16816(acc + n * 4, a, b0, b1, __half());
+		mma_16832(acc + n * 4, a, b0, b1);
 	}
 #endif
 }
 
-/* acc = two rows' chunk by the query tokens; rows are shared addresses. */
+/* acc = a chunk of 16 document tokens by 2 N columns, or acc += that where it is not the first. */
 template <class P, int N>
 static __device__ __forceinline__ void
-multiply_chunk(float acc[N / 2], const uint32_t rows[2], uint32_t image, uint32_t chunk, uint32_t minus_ones)
+multiply_chunk(int (&acc)[N], const uint32_t rows[2], uint32_t image, uint32_t chunk, const PackedShape &shape)
 {
-	const uint32_t units = (P::CHUNK + UNIT - 1) / UNIT;
-	typename P::Words words[2];
+	uint4 a[P::STEPS];
 
-	image += chunk * units * (N * 128);
-	P::load(words[0], rows[0], chunk);
-	P::load(words[1], rows[1], chunk);
-#pragma unroll
-	for (int half = 0; half < 2; half++)
-	{
-		const int begin = half == 0 ? 0 : (P::STEPS + 1) / 2;
-		const int end = half == 0 ? (P::STEPS + 1) / 2 : P::STEPS;
-		uint4 a[(P::STEPS + 1) / 2];
-
-#pragma unroll
-		for (int step = begin; step < end; step++)
-		{
-			const uint2 first = P::expand(words[0], step, minus_ones);
-			const uint2 second = P::expand(words[1], step, minus_ones);
-
-			a[step - begin] = uint4{first.x, second.x, first.y, second.y};
-		}
+	P::load(a, rows, chunk, shape.minus);
 #if MAXSIM_HAS_WGMMA
-		multiply_begin();
+	multiply_begin();
 #endif
 #pragma unroll
-		for (int step = begin; step < end; step++)
-			multiply_step<N>(acc, a[step - begin], image + step / 4 * (N * 128), step % 4, step > 0);
+	for (int step = 0; step < P::STEPS; step++)
+		multiply_step<N>(acc, a[step], image + chunk * (2 * N * ROW), step, chunk > 0 || step > 0);
 #if MAXSIM_HAS_WGMMA
-		multiply_commit();
-#endif
-	}
-#if MAXSIM_HAS_WGMMA
+	multiply_commit();
 	multiply_wait<0>();
 #endif
 }
 
-/* sums = two rows by the query tokens. */
+/* sums = 16 document tokens by N query tokens; rows are the shared addresses of a lane's two. */
 template <class P, int N>
 static __device__ __forceinline__ void
-multiply_tile(float sums[N / 2], const uint32_t rows[2], uint32_t image, const PackedShape &shape)
+multiply_tile(int sums[N / 2], const uint32_t rows[2], uint32_t image, const PackedShape &shape)
 {
-	multiply_chunk<P, N>(sums, rows, image, 0, shape.minus_ones);
+	int acc[N];
 
-	/* the tensor cores cut off what they add, so they add but a little */
-	if constexpr (N <= MAXSIM_PACKED_DEEP)
-		for (uint32_t chunk = 1; chunk < shape.chunks; chunk++)
-		{
-			float acc[N / 2];
-
-			multiply_chunk<P, N>(acc, rows, image, chunk, shape.minus_ones);
+	/* the first chunk, most often the only one, has its places in registers */
+	multiply_chunk<P, N>(acc, rows, image, 0, shape);
+	for (uint32_t chunk = 1; chunk < shape.chunks; chunk++)
+		multiply_chunk<P, N>(acc, rows, image, chunk, shape);
 #pragma unroll
-			for (int i = 0; i < N / 2; i++)
-				sums[i] += acc[i];
-		}
+	for (int i = 0; i < N / 2; i++)
+		sums[i] = acc[i] * 128 + acc[N / 2 + i];
 }
 
-/* Running maxima of a lane's columns, [N / 8][2]. */
+/* Running maxima of a lane's columns, [N / 8][2], over its two rows; i8 by their scales. */
 template <int N>
 static __device__ __forceinline__ void
-take_maxima(float best[N / 4], const float sums[N / 2])
+take_maxima(float best[N / 4], const int sums[N / 2], const uint32_t rows[2], const float powers[2][2])
+{
+	float factors[2][2];
+
+#pragma unroll
+	for (int i = 0; i < 2; i++)
+	{
+		const float scale = __uint_as_float(load_shared_4(rows[i]));
+		const bool large = scale >= 1;
+
+		factors[i][0] = fminf(scale * powers[large][0], FLT_MAX);
+		factors[i][1] = powers[large][1];
+	}
+#pragma unroll
+	for (int i = 0; i < N / 4; i++)
+	{
+		const float first = (float) sums[i / 2 * 4 + i % 2] * factors[0][0] * factors[0][1];
+		const float second = (float) sums[i / 2 * 4 + 2 + i % 2] * factors[1][0] * factors[1][1];
+
+		best[i] = fmaxf(best[i], fmaxf(first, second));
+	}
+}
+
+template <int N>
+static __device__ __forceinline__ void
+take_maxima(int best[N / 4], const int sums[N / 2], const uint32_t[2], const float[2][2])
 {
 #pragma unroll
 	for (int i = 0; i < N / 4; i++)
-		best[i] = fmaxf(best[i], fmaxf(sums[i / 2 * 4 + i % 2], sums[i / 2 * 4 + 2 + i % 2]));
+		best[i] = max(best[i], max(sums[i / 2 * 4 + i % 2], sums[i / 2 * 4 + 2 + i % 2]));
+}
+
+/* Below anything else. */
+static __device__ __forceinline__ void
+clear_best(float &best)
+{
+	best = -INFINITY;
+}
+
+static __device__ __forceinline__ void
+clear_best(int &best)
+{
+	best = INT_MIN;
 }
 
 /*
@@ -295,11 +264,12 @@ struct SumByColumn
 };
 
 /* The maximum over the eight lanes that share columns, each of which keeps one of eight. */
-static __device__ __forceinline__ float
-join_columns(const float best[8])
+template <class Best>
+static __device__ __forceinline__ Best
+join_columns(const Best best[8])
 {
 	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
-	float kept[8];
+	Best kept[8];
 
 #pragma unroll
 	for (int i = 0; i < 8; i++)
@@ -310,9 +280,9 @@ join_columns(const float best[8])
 		for (int i = 0; i < half; i++)
 		{
 			const bool upper = lane & half * 4;
-			const float other = __shfl_xor_sync(MAXSIM_ALL_LANES, upper ? kept[i] : kept[half + i], half * 4);
+			const Best other = __shfl_xor_sync(MAXSIM_ALL_LANES, upper ? kept[i] : kept[half + i], half * 4);
 
-			kept[i] = fmaxf(upper ? kept[half + i] : kept[i], other);
+			kept[i] = max(upper ? kept[half + i] : kept[i], other);
 		}
 	return kept[0];
 }
@@ -415,16 +385,16 @@ wait_for_stage(const PackedShape &shape, const PackedWarp *own, uint32_t stage, 
 }
 
 /* The score of a piece; of one that is cut the maxima, to be added up at the end. */
-template <int N>
+template <class Best, int N>
 static __device__ __forceinline__ void
-finish_piece(const MaxsimLaunch &launch, const PackedControl<N> *control, const MaxsimPiece &piece, const float best[N / 4])
+finish_piece(const MaxsimLaunch &launch, const PackedControl<N> *control, const MaxsimPiece &piece, const Best best[N / 4])
 {
 	typedef SumByColumn<N> Summer;
 	float maxima[Summer::COUNT];
 
 #pragma unroll
 	for (int i = 0; i < Summer::COUNT; i++)
-		maxima[i] = scalbnf(join_columns(best + i * 8), control->exponents[Summer::token(i)]);
+		maxima[i] = scalbnf((float) join_columns(best + i * 8), control->exponents[Summer::token(i)]);
 	if (is_cut(piece))
 	{
 		float *out = maxima_of(launch, piece, blockIdx.y, N);
@@ -437,29 +407,60 @@ finish_piece(const MaxsimLaunch &launch, const PackedControl<N> *control, const 
 		finish_whole<Summer, N>(launch, piece, blockIdx.y, Summer::sum(control->weights, maxima));
 }
 
-/* The query's weights and powers, by one warp. */
-template <class P, int N>
+/* Starts to copy the query's image. */
 static __device__ __forceinline__ void
-prepare_query(const MaxsimLaunch &launch, const PackedShape &shape, PackedControl<N> *control)
+fetch_image(const MaxsimLaunch &launch, uint32_t to, uint32_t size)
 {
-	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
-	const int32_t *from = (const int32_t *) ((const char *) launch.image + (size_t) launch.nblocks * shape.units * (N * 128));
+	const char *from = (const char *) launch.image + (size_t) blockIdx.y * size;
+
+#pragma unroll 1
+	for (uint32_t at = threadIdx.x * 16; at < size; at += blockDim.x * 16)
+		copy_16(to + at, from + at);
+	copy_commit();
+}
+
+/* The query's exponents and weights, of a lane's tokens. */
+template <int N>
+struct PackedQuery
+{
 	int exponents[N / MAXSIM_WARP];
-	float largest = MAXSIM_NO_EXPONENT;
-	int most = 0;
+	float weights[N / MAXSIM_WARP];
+};
+
+/* Starts to load them. */
+template <int N>
+static __device__ __forceinline__ void
+load_query(const MaxsimLaunch &launch, const PackedShape &shape, PackedQuery<N> &query)
+{
+	const size_t first = (size_t) blockIdx.y * N + threadIdx.x % MAXSIM_WARP;
+	const int32_t *exponents = (const int32_t *) ((const char *) launch.image + (size_t) launch.nblocks * shape.chunks * (2 * N * ROW));
 
 #pragma unroll
 	for (int i = 0; i < N / MAXSIM_WARP; i++)
 	{
-		exponents[i] = __ldg(from + (size_t) blockIdx.y * N + i * MAXSIM_WARP + lane);
-		largest = fmaxf(largest, (float) exponents[i]);
+		query.exponents[i] = __ldg(exponents + first + i * MAXSIM_WARP);
+		query.weights[i] = __ldg(launch.weights + first + i * MAXSIM_WARP);
 	}
-	if (P::SCALED)
+}
+
+/* Makes of them what the block needs, by one warp; SCALED: documents have scales. */
+template <bool SCALED, int N>
+static __device__ __forceinline__ void
+prepare_query(const PackedQuery<N> &query, PackedControl<N> *control)
+{
+	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
+	int most = 6; /* documents are 64 and -64 */
+
+	if (SCALED)
 	{
+		most = query.exponents[0];
+#pragma unroll
+		for (int i = 1; i < N / MAXSIM_WARP; i++)
+			most = max(most, query.exponents[i]);
 #pragma unroll
 		for (int mask = 16; mask > 0; mask /= 2)
-			largest = fmaxf(largest, __shfl_xor_sync(MAXSIM_ALL_LANES, largest, mask));
-		most = (int) largest;
+			most = max(most, __shfl_xor_sync(MAXSIM_ALL_LANES, most, mask));
+		most -= MAXSIM_PACKED_BITS - 1;
 	}
 	if (lane < 2)
 	{
@@ -471,38 +472,35 @@ prepare_query(const MaxsimLaunch &launch, const PackedShape &shape, PackedContro
 #pragma unroll
 	for (int i = 0; i < N / MAXSIM_WARP; i++)
 	{
-		control->exponents[i * MAXSIM_WARP + lane] = exponents[i] - most;
-		control->weights[i * MAXSIM_WARP + lane] = __ldg(launch.weights + (size_t) blockIdx.y * N + i * MAXSIM_WARP + lane);
+		control->exponents[i * MAXSIM_WARP + lane] = query.exponents[i] - (MAXSIM_PACKED_BITS - 1) - most;
+		control->weights[i * MAXSIM_WARP + lane] = query.weights[i];
 	}
 }
 
-/* Tiles of a range, by a warp. */
+/* The number of a warp's range: neighbours in order lie in different blocks. */
 static __device__ __forceinline__ uint32_t
-count_tiles(const MaxsimLaunch &launch, PackedRange range)
+range_of(uint32_t warp)
 {
-	uint32_t n = 0;
-
-#pragma unroll 1
-	for (uint32_t i = threadIdx.x % MAXSIM_WARP; i < range.npieces; i += MAXSIM_WARP)
-		n += (__ldg(&launch.pieces[range.first + i].ntokens) + TILE - 1) / TILE;
-#pragma unroll
-	for (int mask = 16; mask > 0; mask /= 2)
-		n += __shfl_xor_sync(MAXSIM_ALL_LANES, n, mask);
-	return n;
+	return warp * gridDim.x + blockIdx.x;
 }
 
-/* How often the loop goes round: where warps multiply together, as often for each. */
+/*
+ * How often the loop goes round: once for each tile; where warps multiply together, as
+ * often for each of them.
+ */
 static __device__ __forceinline__ uint32_t
-count_turns(const PackedWarp *warps, uint32_t warp)
+count_turns(const MaxsimLaunch &launch, uint32_t warp, uint32_t ntiles)
 {
 #if MAXSIM_HAS_WGMMA
-	uint32_t most = 0;
+	const uint32_t other = range_of(warp / GROUP_WARPS * GROUP_WARPS + threadIdx.x % GROUP_WARPS);
+	uint32_t most = other < launch.nranges ? __ldg(&launch.ranges[other].ntiles) : 0;
 
-	for (uint32_t i = 0; i < GROUP_WARPS; i++)
-		most = max(most, warps[warp / GROUP_WARPS * GROUP_WARPS + i].ntiles);
+#pragma unroll
+	for (int mask = GROUP_WARPS / 2; mask > 0; mask /= 2)
+		most = max(most, __shfl_xor_sync(MAXSIM_ALL_LANES, most, mask));
 	return most;
 #else
-	return warps[warp].ntiles;
+	return ntiles;
 #endif
 }
 
@@ -514,17 +512,23 @@ __launch_bounds__(MAXSIM_PACKED_WARPS_OF(N) * MAXSIM_WARP, 1)
 	extern __shared__ __align__(1024) char memory[];
 	const uint32_t lane = threadIdx.x % MAXSIM_WARP;
 	const uint32_t warp = __shfl_sync(MAXSIM_ALL_LANES, threadIdx.x / MAXSIM_WARP, 0); /* in a uniform register */
-	const uint32_t number = warp * gridDim.x + blockIdx.x;
+	const uint32_t number = range_of(warp);
 	const uint32_t image = shared_address(memory);
-	const uint32_t image_size = shape.units * (N * 128);
+	const uint32_t image_size = shape.chunks * (2 * N * ROW);
 	const uint32_t ring_size = shape.stages * shape.stage_size;
 	const uint32_t ring = image + image_size + warp * ring_size;
 	PackedControl<N> *control = (PackedControl<N> *) (memory + image_size + blockDim.x / MAXSIM_WARP * ring_size);
 	PackedWarp *own = control->warps + warp;
 	PackedRange range = {0, 0};
 	PackedCursor cursor = {NULL, 0, 0, {0, 0, 0, 0}};
+	uint32_t ntiles = 0;
 
-	/* the first tokens on their way */
+	PackedQuery<N> query;
+
+	/* all that does not wait for anything, then the first tokens, on their way */
+	fetch_image(launch, image, image_size);
+	if (warp == 0)
+		load_query(launch, shape, query);
 #if __CUDA_ARCH__ >= 900
 	if (lane == 0)
 	{
@@ -540,44 +544,39 @@ __launch_bounds__(MAXSIM_PACKED_WARPS_OF(N) * MAXSIM_WARP, 1)
 		const MaxsimRange start = launch.ranges[number];
 
 		range = {start.first, launch.ranges[number + 1].first - start.first};
+		ntiles = start.ntiles;
 		cursor.from = (const char *) start.address;
 		cursor.left = start.ntokens;
-		look_ahead(launch, range, 0, cursor);
-		keep_piece(cursor, 0, own);
 		look_ahead(launch, range, 1, cursor);
+		fetch_stage(launch, shape, range, cursor, own, ring, 0);
+		if (lane < 2)
+			((uint4 *) own->pieces)[lane] = __ldg((const uint4 *) (launch.pieces + range.first) + lane);
 	}
-#pragma unroll 1
-	for (uint32_t i = 0; i < shape.stages; i++)
-		fetch_stage(launch, shape, range, cursor, own, ring, i);
+	const uint32_t nturns = count_turns(launch, warp, ntiles);
 
-	/* the query */
-#pragma unroll 4
-	for (uint32_t at = threadIdx.x * 16; at < image_size; at += blockDim.x * 16)
-		*(uint4 *) (memory + at) = __ldg((const uint4 *) ((const char *) launch.image + (size_t) blockIdx.y * image_size + at));
 	if (warp == 0)
-		prepare_query<P, N>(launch, shape, control);
-	const uint32_t ntiles = count_tiles(launch, range);
-
-	if (lane == 0)
-		own->ntiles = ntiles;
+		prepare_query<std::is_same<typename P::Best, float>::value, N>(query, control);
+#pragma unroll 1
+	for (uint32_t i = 1; i < shape.stages; i++)
+		fetch_stage(launch, shape, range, cursor, own, ring, i);
+	copy_wait<0>();
 #if MAXSIM_HAS_WGMMA
 	fence_async_proxy();
 #endif
 	__syncthreads();
 
-	const uint32_t nturns = count_turns(control->warps, warp);
-	uint32_t turn = 0;   /* of the piece */
-	uint32_t left = 0;   /* its tokens from the stage's first on */
+	uint32_t turn = 0;    /* of the piece */
+	uint32_t left = 0;    /* its tokens from the stage's first on */
 	uint32_t ntokens = 1; /* the stage's */
-	uint32_t at = 0;     /* the tile's first token in the stage */
+	uint32_t at = 0;      /* the tile's first token in the stage */
 	uint32_t stage = 0;
 	uint32_t parity = 0;
-	float best[N / 4];
+	typename P::Best best[N / 4];
 
 	for (uint32_t i = 0; i < nturns; i++)
 	{
 		uint32_t rows[2];
-		float sums[N / 2];
+		int sums[N / 2];
 
 		/* a warp whose range has ended goes on for the others' sake */
 		if (i < ntiles && at == 0)
@@ -587,7 +586,7 @@ __launch_bounds__(MAXSIM_PACKED_WARPS_OF(N) * MAXSIM_WARP, 1)
 				left = own->pieces[turn % SLOTS].ntokens;
 #pragma unroll
 				for (int j = 0; j < N / 4; j++)
-					best[j] = -INFINITY;
+					clear_best(best[j]);
 			}
 			ntokens = min(left, shape.stage_tokens);
 			wait_for_stage(shape, own, stage, parity);
@@ -598,24 +597,7 @@ __launch_bounds__(MAXSIM_PACKED_WARPS_OF(N) * MAXSIM_WARP, 1)
 		multiply_tile<P, N>(sums, rows, image, shape);
 		if (i >= ntiles)
 			continue;
-		if constexpr (P::SCALED)
-		{
-			float factors[2][2];
-
-#pragma unroll
-			for (int j = 0; j < 2; j++)
-			{
-				const float scale = __uint_as_float(load_shared_4(rows[j]));
-				const float *powers = control->powers[scale >= 1];
-
-				factors[j][0] = fminf(scale * powers[0], FLT_MAX);
-				factors[j][1] = powers[1];
-			}
-#pragma unroll
-			for (int j = 0; j < N / 2; j++)
-				sums[j] = sums[j] * factors[j / 2 % 2][0] * factors[j / 2 % 2][1];
-		}
-		take_maxima<N>(best, sums);
+		take_maxima<N>(best, sums, rows, control->powers);
 		at += TILE;
 		if (at < ntokens)
 			continue;
@@ -639,14 +621,10 @@ __launch_bounds__(MAXSIM_PACKED_WARPS_OF(N) * MAXSIM_WARP, 1)
 			continue;
 		if (turn < 2 && lane == 0)
 			own->ends[turn] = piece;
-		finish_piece<N>(launch, control, piece, best);
+		finish_piece<typename P::Best, N>(launch, control, piece, best);
 		turn++;
 	}
-	__syncwarp();
-#pragma unroll 1
-	for (uint32_t i = 0; i < 2 && i < range.npieces; i++)
-		if (is_cut(own->ends[i]))
-			finish_cut<SumByColumn<N>, N>(launch, own->ends[i]);
+	finish_cuts<SumByColumn<N>, N>(launch, own->ends, min(range.npieces, 2u));
 #if __CUDA_ARCH__ < 900
 	copy_wait<0>();
 #endif
@@ -656,25 +634,15 @@ template <class P, int N>
 static cudaError_t
 launch_packed(const MaxsimQueryPlan *plan, MaxsimFormat format, const MaxsimLaunch *launch, cudaStream_t stream)
 {
-	PackedShape shape;
-	uint32_t nblocks;
-	uint32_t size;
-
-	if (launch == NULL)
-	{
-		cudaFuncAttributes attributes;
-
-		return cudaFuncGetAttributes(&attributes, maxsim_packed<P, N>);
-	}
-	shape.row_size = (uint32_t) maxsim_row_size(format, launch->dim);
-	shape.units = plan->depth / UNIT;
-	shape.chunks = launch->dim / P::CHUNK;
-	shape.stages = plan->stages;
-	shape.stage_tokens = plan->stage_tokens;
-	shape.stage_size = maxsim_plan_stage_size(plan->stage_tokens, shape.row_size);
-	shape.minus_ones = 0xbc00bc00;
-	size = (uint32_t) (shape.units * (N * 128) + plan->warps * shape.stages * shape.stage_size + sizeof(PackedControl<N>));
-	nblocks = launch->nranges < launch->processors ? launch->nranges : launch->processors;
+	const uint32_t row_size = (uint32_t) maxsim_row_size(format, launch->dim);
+	const PackedShape shape = {row_size,
+							   plan->depth / ROW,
+							   plan->stages,
+							   plan->stage_tokens,
+							   maxsim_plan_stage_size(plan->stage_tokens, row_size),
+							   0xc0c0c0c0};
+	const uint32_t nblocks = launch->nranges < launch->processors ? launch->nranges : launch->processors;
+	const size_t size = shape.chunks * (2 * N * ROW) + plan->warps * shape.stages * shape.stage_size + sizeof(PackedControl<N>);
 	cudaError_t status = cudaFuncSetAttribute(maxsim_packed<P, N>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
 	if (status != cudaSuccess)
@@ -685,7 +653,7 @@ launch_packed(const MaxsimQueryPlan *plan, MaxsimFormat format, const MaxsimLaun
 
 template <class P>
 static cudaError_t
-launch_chunks(const MaxsimQueryPlan *plan, MaxsimFormat format, const MaxsimLaunch *launch, cudaStream_t stream)
+launch_steps(const MaxsimQueryPlan *plan, MaxsimFormat format, const MaxsimLaunch *launch, cudaStream_t stream)
 {
 	switch (plan->block_tokens)
 	{
@@ -701,25 +669,50 @@ launch_chunks(const MaxsimQueryPlan *plan, MaxsimFormat format, const MaxsimLaun
 }
 
 cudaError_t
-maxsim_launch_packed(const MaxsimQueryPlan *plan, MaxsimFormat format, uint32_t chunk, const MaxsimLaunch *launch,
-					 cudaStream_t stream)
+maxsim_launch_packed(const MaxsimQueryPlan *plan, MaxsimFormat format, const MaxsimLaunch *launch, cudaStream_t stream)
 {
-	const bool bits = format == MAXSIM_B1;
+	const uint32_t steps = maxsim_plan_steps(format, launch->dim);
 
-	switch (chunk)
-	{
-		case 48:
-			return launch_chunks<PackedI8<48>>(plan, format, launch, stream);
-		case 64:
-			return bits ? launch_chunks<PackedB1<64>>(plan, format, launch, stream)
-						: launch_chunks<PackedI8<64>>(plan, format, launch, stream);
-		case 96:
-			return bits ? launch_chunks<PackedB1<96>>(plan, format, launch, stream)
-						: launch_chunks<PackedI8<96>>(plan, format, launch, stream);
-		case 128:
-			return bits ? launch_chunks<PackedB1<128>>(plan, format, launch, stream)
-						: launch_chunks<PackedI8<128>>(plan, format, launch, stream);
-		default:
-			return cudaErrorInvalidValue;
-	}
+	if (format == MAXSIM_I8 && steps == 2)
+		return launch_steps<PackedI8<2>>(plan, format, launch, stream);
+	if (format == MAXSIM_I8 && steps == 3)
+		return launch_steps<PackedI8<3>>(plan, format, launch, stream);
+	if (format == MAXSIM_I8 && steps == 4)
+		return launch_steps<PackedI8<4>>(plan, format, launch, stream);
+	if (format == MAXSIM_B1 && steps == 2)
+		return launch_steps<PackedB1<2>>(plan, format, launch, stream);
+	if (format == MAXSIM_B1 && steps == 4)
+		return launch_steps<PackedB1<4>>(plan, format, launch, stream);
+	return cudaErrorInvalidValue;
+}
+
+/* Loads the kernels, so that the first batch does not wait for that. */
+template <class P>
+static cudaError_t
+preload_steps(void)
+{
+	cudaFuncAttributes attributes;
+	cudaError_t status = cudaFuncGetAttributes(&attributes, maxsim_packed<P, 32>);
+
+	if (status == cudaSuccess)
+		status = cudaFuncGetAttributes(&attributes, maxsim_packed<P, 64>);
+	if (status == cudaSuccess)
+		status = cudaFuncGetAttributes(&attributes, maxsim_packed<P, 128>);
+	return status;
+}
+
+cudaError_t
+maxsim_preload_packed(void)
+{
+	cudaError_t status = preload_steps<PackedI8<2>>();
+
+	if (status == cudaSuccess)
+		status = preload_steps<PackedI8<3>>();
+	if (status == cudaSuccess)
+		status = preload_steps<PackedI8<4>>();
+	if (status == cudaSuccess)
+		status = preload_steps<PackedB1<2>>();
+	if (status == cudaSuccess)
+		status = preload_steps<PackedB1<4>>();
+	return status;
 }

@@ -3,11 +3,12 @@
  *		Lays a query out as each kernel family wants it.
  *
  * A query is rounded to the documents' format; for f32 it becomes three planes of
- * bf16 (split_pair).  Whoever calls has checked that it fits.  For i8 and b1 it
- * becomes f16: each token is divided by a power of two, so that its largest component
- * lies from 1 to 2, and the exponent of that power is kept behind the image.  So any
- * finite query fits, and keeps 11 bits of that component.  All layouts come in pairs
- * of elements, numbered from 0; what is beyond the query is 0.
+ * bf16 (split_pair).  Whoever calls has checked that it fits.  For i8 and b1 each
+ * token is divided by a power of two, so that its largest component lies from 1 to 2,
+ * and the exponent of that power is kept behind the image.  Then it becomes f16, or
+ * integers for MAXSIM_FAMILY_PACKED.  So any finite query fits, and keeps 11 bits of
+ * that component, or 13.  What is beyond the query is 0.  All layouts but that of
+ * integers come in pairs of elements, numbered from 0.
  */
 #include "device.cuh"
 #include "kernels.h"
@@ -66,45 +67,18 @@ place_rows(const QueryPlace &place)
 }
 
 /*
- * MAXSIM_FAMILY_BLOCKS and _PACKED: shared memory as wgmma reads it.  Parts of 64
- * dimensions, in each a token has 128 bytes, whose 16-byte units are permuted.
+ * MAXSIM_FAMILY_BLOCKS: shared memory as wgmma reads it.  Two halves of the
+ * dimension, in each a token has 128 bytes, whose 16-byte units are permuted.
  */
 static __device__ size_t
-place_swizzled(const QueryPlace &place)
+place_blocks(const QueryPlace &place)
 {
 	const uint32_t block = place.token / place.tokens;
 	const uint32_t row = place.token % place.tokens;
-	const uint32_t part = place.pair / 32;
+	const uint32_t half = place.pair / 32;
 	const uint32_t unit = place.pair % 32 / 4 ^ row % 8;
 
-	return (((size_t) block * (place.depth / 64) + part) * place.tokens + row) * 32 + unit * 4 + place.pair % 4;
-}
-
-/*
- * MAXSIM_FAMILY_PACKED: the dimensions of a pair, in the order in which documents are
- * expanded (kernel_packed.cu); launch.dim and more for none.
- */
-static __device__ uint2
-packed_dimensions(MaxsimFormat format, uint32_t dim, uint32_t chunk, uint32_t padded, uint32_t pair)
-{
-	const uint32_t inner = pair * 2 % padded;
-	const uint32_t begin = pair * 2 / padded * chunk;
-	const uint32_t step = inner / 16;
-	const uint32_t lane = inner % 8 / 2; /* of four */
-	const uint32_t half = inner % 16 / 8;
-
-	if (inner >= chunk)
-		return uint2{dim, dim};
-	if (format == MAXSIM_I8)
-	{
-		const uint32_t first = begin + (lane * (chunk / 16) + step) * 4 + half * 2;
-
-		return uint2{first, first + 1};
-	}
-	const uint32_t first = begin + step / 4 * 64 + lane * 8 + step % 4 * 2 + half;
-
-	/* of two words; of one its bytes' halves */
-	return uint2{first, first + (step / 4 * 64 + 64 <= chunk ? 32 : 4)};
+	return (((size_t) block * 2 + half) * place.tokens + row) * 32 + unit * 4 + place.pair % 4;
 }
 
 /* MAXSIM_FAMILY_GENERIC: rows. */
@@ -140,8 +114,6 @@ typedef struct QueryLaunch
 	uint32_t padded_tokens;
 	uint32_t block_tokens;
 	uint32_t depth;
-	uint32_t chunk; /* MAXSIM_FAMILY_PACKED */
-	uint32_t padded_chunk;
 	MaxsimFamily family;
 	MaxsimFormat format;
 } QueryLaunch;
@@ -181,11 +153,9 @@ maxsim_query_layout(const QueryLaunch launch)
 	if (token < launch.ntokens)
 	{
 		const float *row = launch.tokens + (size_t) token * launch.dim;
-		const uint2 from = launch.family == MAXSIM_FAMILY_PACKED ? packed_dimensions(launch.format, launch.dim, launch.chunk, launch.padded_chunk, pair)
-																 : uint2{pair * 2, pair * 2 + 1};
 
-		x = from.x < launch.dim ? row[from.x] : 0;
-		y = from.y < launch.dim ? row[from.y] : 0;
+		x = pair * 2 < launch.dim ? row[pair * 2] : 0;
+		y = pair * 2 + 1 < launch.dim ? row[pair * 2 + 1] : 0;
 		if (launch.exponents != NULL)
 		{
 			x = scalbnf(x, -launch.exponents[token]);
@@ -203,13 +173,74 @@ maxsim_query_layout(const QueryLaunch launch)
 		parts[0] = round_pair(x, y, launch.format);
 	for (; place.plane < place.planes; place.plane++)
 	{
-		size_t to = launch.family == MAXSIM_FAMILY_MMA       ? place_mma(place)
-					: launch.family == MAXSIM_FAMILY_ROWS    ? place_rows(place)
-					: launch.family == MAXSIM_FAMILY_GENERIC ? place_generic(place)
-															 : place_swizzled(place);
+		size_t to = launch.family == MAXSIM_FAMILY_MMA      ? place_mma(place)
+					: launch.family == MAXSIM_FAMILY_ROWS   ? place_rows(place)
+					: launch.family == MAXSIM_FAMILY_BLOCKS ? place_blocks(place)
+															: place_generic(place);
 
 		launch.image[to] = parts[place.plane];
 	}
+}
+
+/*
+ * The dimension at a place of the chunk that kernel_packed.cu multiplies: step, half of
+ * it, lane of four, byte of a word.
+ */
+static __device__ uint32_t
+packed_dimension(MaxsimFormat format, uint32_t steps, uint32_t place)
+{
+	const uint32_t word = place / 32 * 2 + place % 32 / 16; /* step and half */
+	const uint32_t lane = place % 16 / 4;
+	const uint32_t byte = place % 4;
+
+	if (format == MAXSIM_I8)
+		return (lane * (steps * 2) + word) * 4 + byte;
+	if (steps == 4) /* bit by bit of a lane's word */
+		return lane * 32 + byte * 8 + word;
+	return lane / 2 * 32 + byte * 8 + lane % 2 * 4 + word; /* of half of a word's bytes */
+}
+
+/*
+ * MAXSIM_FAMILY_PACKED: a component is 128 high + low, both int8.  For each chunk of
+ * the dimension, and of each block, rows of 128 bytes: first the query tokens' high
+ * parts, then their low ones.  The 16-byte units of a row are permuted as wgmma reads
+ * them.  A thread makes four bytes of both.
+ */
+static __global__ void
+maxsim_query_integers(const QueryLaunch launch, uint32_t steps)
+{
+	const uint64_t at = (uint64_t) blockIdx.x * THREADS + threadIdx.x;
+	const uint32_t token = (uint32_t) (at / (launch.depth / 4));
+	const uint32_t word = (uint32_t) (at % (launch.depth / 4));
+	const uint32_t row = token % launch.block_tokens;
+	uint32_t high = 0;
+	uint32_t low = 0;
+
+	if (token >= launch.padded_tokens)
+		return;
+	for (uint32_t byte = 0; byte < 4; byte++)
+	{
+		const uint32_t place = word % 32 * 4 + byte;
+		const uint32_t k = word / 32 * (steps * 32) + packed_dimension(launch.format, steps, place);
+
+		if (token < launch.ntokens && place < steps * 32 && k < launch.dim)
+		{
+			const float value = launch.tokens[(size_t) token * launch.dim + k];
+			const int n = __float2int_rn(scalbnf(value, MAXSIM_PACKED_BITS - 1 - launch.exponents[token]));
+			const int upper = (n + 64) >> 7;
+
+			high |= (uint32_t) (upper & 0xff) << byte * 8;
+			low |= (uint32_t) ((n - upper * 128) & 0xff) << byte * 8;
+		}
+	}
+	uint32_t *to = launch.image + (((size_t) token / launch.block_tokens * (launch.depth / 128) + word / 32) * (launch.block_tokens * 2) + row) * 32 +
+				   (word % 32 / 4 ^ row % 8) * 4 + word % 4;
+
+	to[0] = high;
+	to[launch.block_tokens * 32] = low;
+	if (word == 0)
+		launch.padded_weights[token] = token >= launch.ntokens ? 0 : launch.weights ? launch.weights[token]
+																					: 1;
 }
 
 cudaError_t
@@ -219,9 +250,8 @@ maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat format, const floa
 	const uint32_t padded = plan->nblocks * plan->block_tokens;
 	const uint64_t pairs = (uint64_t) padded * (plan->depth / 2);
 	int32_t *exponents = maxsim_plan_is_packed(format) ? (int32_t *) ((uint32_t *) image + pairs) : NULL;
-	const uint32_t chunk = maxsim_plan_chunk(format, dim);
 	QueryLaunch launch = {tokens, weights, (uint32_t *) image, exponents, padded_weights, ntokens, dim, padded,
-						  plan->block_tokens, plan->depth, chunk, maxsim_plan_padded_chunk(chunk), plan->family, format};
+						  plan->block_tokens, plan->depth, plan->family, format};
 
 	if (exponents != NULL)
 	{
@@ -229,6 +259,9 @@ maxsim_launch_query(const MaxsimQueryPlan *plan, MaxsimFormat format, const floa
 
 		maxsim_query_exponents<<<(padded + tokens_of_block - 1) / tokens_of_block, THREADS, 0, stream>>>(launch);
 	}
-	maxsim_query_layout<<<(unsigned) ((pairs + THREADS - 1) / THREADS), THREADS, 0, stream>>>(launch);
+	if (plan->family == MAXSIM_FAMILY_PACKED)
+		maxsim_query_integers<<<(unsigned) ((pairs / 2 + THREADS - 1) / THREADS), THREADS, 0, stream>>>(launch, maxsim_plan_steps(format, dim));
+	else
+		maxsim_query_layout<<<(unsigned) ((pairs + THREADS - 1) / THREADS), THREADS, 0, stream>>>(launch);
 	return cudaGetLastError();
 }

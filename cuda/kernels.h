@@ -51,9 +51,8 @@ extern cudaError_t maxsim_launch_rows(uint32_t block_tokens, MaxsimFormat format
 									  cudaStream_t stream);
 extern cudaError_t maxsim_launch_blocks(uint32_t block_tokens, MaxsimFormat format, const MaxsimLaunch *launch,
 										cudaStream_t stream);
-/* chunk: maxsim_plan_chunk() of the shape; without a launch it only loads the kernels of it. */
-extern cudaError_t maxsim_launch_packed(const MaxsimQueryPlan *plan, MaxsimFormat format, uint32_t chunk,
-										const MaxsimLaunch *launch, cudaStream_t stream);
+extern cudaError_t maxsim_launch_packed(const MaxsimQueryPlan *plan, MaxsimFormat format, const MaxsimLaunch *launch,
+										cudaStream_t stream);
 extern cudaError_t maxsim_launch_generic(MaxsimFormat format, const MaxsimLaunch *launch, cudaStream_t stream);
 
 /*
@@ -79,6 +78,7 @@ extern cudaError_t maxsim_launch_move(const MaxsimMove *moves, uint32_t nmoves, 
 extern cudaError_t maxsim_preload_mma_f16(void);
 extern cudaError_t maxsim_preload_mma_bf16(void);
 extern cudaError_t maxsim_preload_mma_f32(void);
+extern cudaError_t maxsim_preload_packed(void);
 extern cudaError_t maxsim_preload_others(void);
 
 #endif /* MAXSIM_KERNELS_H */

@@ -26,7 +26,7 @@ maxsim_launch_score(const MaxsimQueryPlan *plan, MaxsimFormat format, const Maxs
 		case MAXSIM_FAMILY_BLOCKS:
 			return maxsim_launch_blocks(plan->block_tokens, format, launch, stream);
 		case MAXSIM_FAMILY_PACKED:
-			return maxsim_launch_packed(plan, format, maxsim_plan_chunk(format, launch->dim), launch, stream);
+			return maxsim_launch_packed(plan, format, launch, stream);
 		default:
 			return maxsim_launch_generic(format, launch, stream);
 	}

@@ -115,31 +115,29 @@ element_alignment(MaxsimFormat format)
 static bool
 plan_packed(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntokens, uint32_t dim, MaxsimQueryPlan *plan)
 {
-	const uint32_t chunk = maxsim_plan_chunk(format, dim);
-	const uint64_t row = maxsim_row_size(format, dim);
-	const uint64_t depth = chunk > 0 ? (uint64_t) dim / chunk * maxsim_plan_padded_chunk(chunk) : 0;
-	uint32_t most = ntokens > 64 && dim == chunk ? 128 : ntokens > 32 ? MAXSIM_PACKED_DEEP : 32;
-	uint32_t stage_tokens;
+	const uint32_t steps = maxsim_plan_steps(format, dim);
+	const uint32_t row = steps > 0 ? (uint32_t) maxsim_row_size(format, dim) : 1;
+	uint32_t tokens = ntokens > 64 ? 128 : ntokens > 32 ? 64 : 32;
+	uint32_t stage_tokens = PACKED_STAGE / row / PACKED_TILE * PACKED_TILE;
 
-	if (chunk == 0 || row > device->block_memory || depth * 64 > device->block_memory)
+	if (steps == 0)
 		return false;
-	stage_tokens = (uint32_t) (PACKED_STAGE / row / PACKED_TILE * PACKED_TILE);
 	if (stage_tokens < PACKED_TILE)
 		stage_tokens = PACKED_TILE;
 	if (stage_tokens > PACKED_STAGE_TOKENS)
 		stage_tokens = PACKED_STAGE_TOKENS;
-	for (uint32_t tokens = most; tokens >= 32; tokens /= 2)
+	plan->depth = (dim + steps * 32 - 1) / (steps * 32) * 128;
+	for (; tokens >= 32; tokens /= 2)
 		for (uint32_t warps = MAXSIM_PACKED_WARPS_OF(tokens); warps >= 4; warps -= 4)
 			for (uint32_t stages = MAXSIM_PACKED_STAGES; stages >= 2; stages--)
 			{
-				uint64_t rings = (uint64_t) warps * stages * maxsim_plan_stage_size(stage_tokens, (uint32_t) row);
+				uint32_t rings = warps * stages * maxsim_plan_stage_size(stage_tokens, row);
 
-				if (rings + depth * 2 * tokens + PACKED_CONTROL > device->block_memory)
+				if (rings + plan->depth * 2 * tokens + PACKED_CONTROL > device->block_memory)
 					continue;
 				plan->family = MAXSIM_FAMILY_PACKED;
 				plan->block_tokens = tokens;
 				plan->tile_tokens = PACKED_TILE;
-				plan->depth = (uint32_t) depth;
 				plan->warps = warps;
 				plan->stages = stages;
 				plan->stage_tokens = stage_tokens;
@@ -392,8 +390,13 @@ maxsim_plan_pieces(MaxsimBatchPlan *plan, const MaxsimQueryPlan *query, uint32_t
 		ranges[state.n].first = plan->npieces;
 		for (i = 0; i < state.n; i++)
 		{
+			uint32_t j;
+
 			ranges[i].address = pieces[ranges[i].first].address;
 			ranges[i].ntokens = pieces[ranges[i].first].ntokens;
+			ranges[i].ntiles = 0;
+			for (j = ranges[i].first; j < ranges[i + 1].first; j++)
+				ranges[i].ntiles += (pieces[j].ntokens - 1) / query->tile_tokens + 1;
 		}
 	}
 }

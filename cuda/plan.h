@@ -24,7 +24,7 @@ extern "C"
 		MAXSIM_FAMILY_MMA,     /* mma.sync, query in registers */
 		MAXSIM_FAMILY_ROWS,    /* wgmma, a warpgroup a document, to 128 query tokens */
 		MAXSIM_FAMILY_BLOCKS,  /* wgmma, blocks of 512 query tokens in shared memory */
-		MAXSIM_FAMILY_PACKED,  /* i8 and b1, which become f16 in registers */
+		MAXSIM_FAMILY_PACKED,  /* i8 and b1 by integers */
 		MAXSIM_FAMILY_GENERIC, /* any dimension */
 		MAXSIM_NFAMILIES
 	} MaxsimFamily;
@@ -33,15 +33,18 @@ extern "C"
 #define MAXSIM_ROWS_GROUPS 3
 
 /*
- * The same of MAXSIM_FAMILY_PACKED, by the query tokens of a block, as far as shared
- * memory goes: as many as registers allow.
+ * The warps of a block of MAXSIM_FAMILY_PACKED, each with a range, that registers allow
+ * for so many query tokens; shared memory may hold fewer.  Most stages of a warp's ring.
  */
-#define MAXSIM_PACKED_WARPS_OF(tokens) ((tokens) <= 32 ? 16 : (tokens) <= 64 ? 12 : 8)
-#define MAXSIM_PACKED_WARPS 16
-
-/* Most stages of a ring there; most query tokens where a dimension has several chunks. */
+#define MAXSIM_PACKED_WARPS_OF(tokens) ((tokens) <= 32 ? 20 : (tokens) <= 64 ? 12 : 8)
+#define MAXSIM_PACKED_WARPS 20
 #define MAXSIM_PACKED_STAGES 3
-#define MAXSIM_PACKED_DEEP 64
+
+/* There a query is of integers of so many bits, two int8 each, and a sign. */
+#define MAXSIM_PACKED_BITS 13
+
+/* The largest dimension there, so that what it adds up stays below 2^31. */
+#define MAXSIM_PACKED_DIM 2048
 
 	/* What decides of a device. */
 	typedef struct MaxsimPlanDevice
@@ -89,6 +92,8 @@ extern "C"
 		uint64_t address;
 		uint32_t ntokens;
 		uint32_t first;
+		uint32_t ntiles; /* of all its pieces */
+		uint32_t unused;
 	} MaxsimRange;
 
 	typedef struct MaxsimBatchPlan
@@ -129,8 +134,8 @@ extern "C"
 	(MAXSIM_MMA_GROUPS(warps) * ((stages) * (eights) *8 * (row) + MAXSIM_MMA_EXCHANGE(eights, warps, sixteens)))
 
 	/*
- * Formats that are expanded to f16 as they are read, and whose query is f16 with an
- * exponent a token: [nblocks * block_tokens] int32 behind the elements of its image.
+ * Formats whose query has an exponent a token: [nblocks * block_tokens] int32 behind the
+ * elements of its image.
  */
 	static inline bool
 	maxsim_plan_is_packed(MaxsimFormat format)
@@ -138,26 +143,19 @@ extern "C"
 		return format == MAXSIM_I8 || format == MAXSIM_B1;
 	}
 
-	/* Dimensions that MAXSIM_FAMILY_PACKED takes at a time; 0: it does not take these. */
+	/*
+ * Steps of 32 dimensions that MAXSIM_FAMILY_PACKED multiplies at a time, a chunk; 0: it
+ * does not take this dimension, since rows must consist of words.
+ */
 	static inline uint32_t
-	maxsim_plan_chunk(MaxsimFormat format, uint32_t dim)
+	maxsim_plan_steps(MaxsimFormat format, uint32_t dim)
 	{
-		if (!maxsim_plan_is_packed(format) || dim == 0)
+		if (!maxsim_plan_is_packed(format) || dim == 0 || dim > MAXSIM_PACKED_DIM ||
+			dim % (format == MAXSIM_B1 ? 32 : 4) != 0)
 			return 0;
-		if (dim % 128 == 0)
-			return 128;
-		if (dim % 96 == 0)
-			return 96;
-		if (dim % 64 == 0)
-			return 64;
-		return format == MAXSIM_I8 && dim % 48 == 0 ? 48 : 0;
-	}
-
-	/* The same as the query's image has them: whole rows of 64. */
-	static inline uint32_t
-	maxsim_plan_padded_chunk(uint32_t chunk)
-	{
-		return (chunk + 63) / 64 * 64;
+		if (dim <= 64)
+			return 2;
+		return format == MAXSIM_I8 && dim <= 96 ? 3 : 4;
 	}
 
 	/* Bytes of a stage of MAXSIM_FAMILY_PACKED. */

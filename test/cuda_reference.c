@@ -95,9 +95,12 @@ get_row(const void *row, double *values, uint32_t dim, MaxsimFormat format)
 		}
 }
 
-/* A query token as the engine rounds it: for i8 and b1 to f16, its largest component from 1 to 2. */
+/*
+ * A query token as the engine rounds it; for i8 and b1 with its largest component from 1
+ * to 2, to f16, or to bits below 2 where there are any.
+ */
 static void
-round_token(const float *token, double *rounded, uint32_t dim, MaxsimFormat format)
+round_token(const float *token, double *rounded, uint32_t dim, MaxsimFormat format, int bits)
 {
 	float largest = 0;
 	int exponent;
@@ -112,7 +115,8 @@ round_token(const float *token, double *rounded, uint32_t dim, MaxsimFormat form
 		return;
 	exponent = ilogbf(largest);
 	for (k = 0; k < dim; k++)
-		rounded[k] = ldexp(round_to_format(ldexpf(token[k], -exponent), MAXSIM_F16), exponent);
+		rounded[k] = bits > 0 ? ldexp(rint(ldexp(token[k], bits - 1 - exponent)), exponent + 1 - bits)
+							  : ldexp(round_to_format(ldexpf(token[k], -exponent), MAXSIM_F16), exponent);
 }
 
 static void
@@ -185,10 +189,15 @@ reference_score(const MaxsimQuery *query, const void *document, uint32_t ntokens
 	const size_t row_size = maxsim_row_size(format, dim);
 	const size_t n = (size_t) ntokens * dim;
 	double *values = allocate(n * sizeof(double));
+	MaxsimQueryPlan plan;
 	double score = 0;
 	double allowed = 0;
 	uint32_t i;
 	size_t k;
+	int bits;
+
+	(void) maxsim_plan_query(&plan_device, format, query->ntokens, dim, &plan);
+	bits = plan.family == MAXSIM_FAMILY_PACKED ? MAXSIM_PACKED_BITS : 0;
 
 	for (k = 0; k < ntokens; k++)
 		get_row((const char *) document + k * row_size, values + k * dim, dim, format);
@@ -204,7 +213,7 @@ reference_score(const MaxsimQuery *query, const void *document, uint32_t ntokens
 		uint32_t j;
 		uint32_t l;
 
-		round_token(query->tokens + (size_t) i * dim, token, dim, format);
+		round_token(query->tokens + (size_t) i * dim, token, dim, format, bits);
 		for (j = 0; j < ntokens; j++)
 		{
 			const double *row = values + (size_t) j * dim;

@@ -25,6 +25,7 @@
 #define MAX_DOCUMENTS 64
 
 MaxsimCudaDevice *device;
+MaxsimPlanDevice plan_device;
 MaxsimCudaLane *lane;
 bool quick;
 bool few;
@@ -280,6 +281,7 @@ start(void)
 		return false;
 	}
 	maxsim_cuda_info(device, &info);
+	plan_device = (MaxsimPlanDevice){info.major, info.minor, (uint32_t) info.processors, info.block_memory};
 	printf("%s, %.1f GB, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d\n", info.name,
 		   (double) info.memory * 1e-9, info.major, info.minor, info.processors, info.driver / 1000,
 		   info.driver % 1000 / 10);

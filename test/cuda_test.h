@@ -6,6 +6,7 @@
 #define CUDA_TEST_H
 
 #include "engine_cuda.h"
+#include "plan.h"
 
 #define LENGTHOF(array) ((int) (sizeof(array) / sizeof((array)[0])))
 
@@ -13,6 +14,7 @@
 #define ARENA_SIZE ((size_t) 192 << 20)
 
 extern MaxsimCudaDevice *device;
+extern MaxsimPlanDevice plan_device;
 extern MaxsimCudaLane *lane;
 extern bool quick;
 extern bool few; /* and quick */

@@ -250,6 +250,7 @@ maxsim_cuda_info(const MaxsimCudaDevice *device, MaxsimCudaInfo *info)
 	info->memory = (uint64_t) 1 << 30;
 	info->major = 9;
 	info->processors = 1;
+	info->block_memory = 64 * 1024;
 	info->driver = 13000;
 }
 

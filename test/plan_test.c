@@ -84,7 +84,9 @@ test_packed_families(void)
 		{MAXSIM_I8, 128, 32, 32, 0},
 		{MAXSIM_I8, 96, 33, 64, 0},
 		{MAXSIM_I8, 48, 65, 128, 0},
-		{MAXSIM_I8, 320, 65, 64, 0},
+		{MAXSIM_I8, 100, 2, 32, 0},
+		{MAXSIM_I8, 320, 65, 128, 232448},
+		{MAXSIM_I8, 320, 32, 32, 0},
 		{MAXSIM_I8, 1024, 65, 32, 232448},
 		{MAXSIM_B1, 128, 32, 32, 0},
 		{MAXSIM_B1, 96, 1024, 128, 0},
@@ -92,10 +94,10 @@ test_packed_families(void)
 		{MAXSIM_B1, 1024, 65, 64, 232448},
 		{MAXSIM_B1, 1024, 32, 32, 166912},
 		{MAXSIM_B1, 48, 32, 0, 0},
-		{MAXSIM_I8, 100, 32, 0, 0},
+		{MAXSIM_I8, 102, 32, 0, 0},
 		{MAXSIM_I8, 1, 32, 0, 0},
 		{MAXSIM_B1, 1001, 1, 0, 0},
-		{MAXSIM_I8, 98304, 1, 0, 0},
+		{MAXSIM_I8, 2052, 1, 0, 0},
 		{MAXSIM_B1, 1 << 23, 1, 0, 0},
 	};
 	size_t d, i;
@@ -115,8 +117,8 @@ test_packed_families(void)
 			if (plan.family != MAXSIM_FAMILY_PACKED)
 				continue;
 			check(plan.warps % 4 == 0 && plan.warps >= 4 && plan.warps <= (uint32_t) MAXSIM_PACKED_WARPS_OF(plan.block_tokens) &&
-					  plan.stages >= 2 && plan.stages <= MAXSIM_PACKED_STAGES && plan.stage_tokens % 16 == 0 &&
-					  plan.depth / 64 * plan.block_tokens * 128 +
+					  plan.stages >= 2 && plan.stages <= MAXSIM_PACKED_STAGES && plan.stage_tokens % plan.tile_tokens == 0 &&
+					  plan.depth * 2 * plan.block_tokens +
 							  plan.warps * plan.stages *
 								  maxsim_plan_stage_size(plan.stage_tokens, (uint32_t) maxsim_row_size(shapes[i].format, shapes[i].dim)) <
 						  devices[d].block_memory,
@@ -172,7 +174,7 @@ test_queries(void)
 					if (format == MAXSIM_I8 || format == MAXSIM_B1)
 						size += room * 4;
 					check(good && room >= queries[j] && room - queries[j] < (uint64_t) plan.nblocks * 128 + 256 &&
-							  plan.depth >= dims[i] && plan.depth < dims[i] + 64 && plan.image_size == size &&
+							  plan.depth >= dims[i] && plan.depth < dims[i] + 128 && plan.image_size == size &&
 							  plan.tile_tokens % 8 == 0 &&
 							  plan.alignment == (plan.family == MAXSIM_FAMILY_GENERIC ? element_sizes[format] : 16) &&
 							  (plan.family != MAXSIM_FAMILY_ROWS || plan.nblocks == 1),
@@ -273,8 +275,13 @@ check_batch(const MaxsimPlanDevice *device, Batch *batch, MaxsimFormat format, u
 		const MaxsimRange *range = &batch->ranges[i];
 		const MaxsimPiece *first = &batch->pieces[range->first];
 
+		uint32_t ntiles = 0;
+		uint32_t j;
+
+		for (j = range->first; j < range[1].first; j++)
+			ntiles += (uint32_t) (((uint64_t) batch->pieces[j].ntokens + query.tile_tokens - 1) / query.tile_tokens);
 		good = good && range->first < range[1].first && range->address == first->address &&
-			   range->ntokens == first->ntokens;
+			   range->ntokens == first->ntokens && range->ntiles == ntiles;
 	}
 	if (plan.nranges > 0)
 		good = good && batch->ranges[0].first == 0 && batch->ranges[plan.nranges].first == plan.npieces;
@@ -324,13 +331,13 @@ test_packed_pieces(void)
 	for (d = 0; d < LENGTHOF(devices); d++)
 		for (i = 0; i < LENGTHOF(formats); i++)
 		{
-			const uint32_t row_size = (uint32_t) maxsim_row_size(formats[i], 112);
+			const uint32_t row_size = (uint32_t) maxsim_row_size(formats[i], 110);
 			MaxsimQueryPlan query;
 			MaxsimBatchPlan plan;
 			MaxsimPiece pieces[1000];
 			uint32_t order;
 
-			(void) maxsim_plan_query(&devices[d], formats[i], 32, 112, &query);
+			(void) maxsim_plan_query(&devices[d], formats[i], 32, 110, &query);
 			maxsim_plan_batch(&devices[d], &query, row_size, &length, 1, &plan);
 			maxsim_plan_pieces(&plan, &query, row_size, &address, &length, 1, &order, pieces, NULL);
 			check(query.family == MAXSIM_FAMILY_GENERIC && plan.npieces == 98, "%d.%d format %d, 100000 tokens: %u pieces",
