@@ -22,15 +22,11 @@
  */
 #define IN_ROW_FILL (128 * 1024)
 
-struct Batch
-{
-	DocumentType type;
-	const char *source;
-	BatchBuffers buffers;
-	ToastReader reader;
-	MemoryContext context; /* holds the batch itself */
-	MemoryContext scratch; /* reset after every document */
-};
+/*
+ * Where there is a cache, documents in TOAST wait for so many others before they are looked
+ * up: its directory lies anywhere in memory, and comes nearer meanwhile.
+ */
+#define WAITING 16
 
 /* Where a document's bytes without varlena header are: in TOAST or in memory. */
 typedef struct Payload
@@ -39,6 +35,28 @@ typedef struct Payload
 	struct varatt_external pointer;
 	uint32 size;
 } Payload;
+
+typedef struct WaitingDocument
+{
+	int64 id;
+	CacheKey key;
+	Payload payload; /* in TOAST */
+	uint32 bucket;
+} WaitingDocument;
+
+struct Batch
+{
+	DocumentType type;
+	const char *source;
+	BatchBuffers buffers;
+	ToastReader reader;
+	MemoryContext context; /* holds the batch itself */
+	MemoryContext scratch; /* reset after every document */
+
+	WaitingDocument waiting[WAITING]; /* by turns */
+	uint64 ncome;
+	uint64 ngone;
+};
 
 /* What a document's header says. */
 typedef struct Shape
@@ -324,6 +342,38 @@ gather(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
 				elements + (uint64) shape.ntokens * shape.row_size);
 }
 
+/* Puts a document on its list, from the cache if it is there. */
+static void
+take(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
+{
+	batch->buffers.id = id;
+	if (batch->buffers.load != NULL ? !load_wants(batch->buffers.load, key, payload->size + 2 * BUFFER_ALIGNMENT)
+									: OidIsValid(key->value) && buffers_add_cached(&batch->buffers, id, key))
+		;
+	else if (payload->size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
+		score_in_slices(batch, id, payload);
+	else
+		gather(batch, id, payload, key);
+}
+
+static void
+take_first_waiting(Batch *batch)
+{
+	const WaitingDocument *first = &batch->waiting[batch->ngone++ % WAITING];
+
+	take(batch, first->id, &first->payload, &first->key);
+}
+
+static void
+wait_for_others(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
+{
+	if (batch->ncome - batch->ngone == WAITING)
+		take_first_waiting(batch);
+	batch->waiting[batch->ncome++ % WAITING] = (WaitingDocument){id, *key, *payload, cache_expect(key)};
+	if (batch->ncome - batch->ngone > WAITING / 2)
+		cache_expect_entry(batch->waiting[(batch->ncome - WAITING / 2) % WAITING].bucket);
+}
+
 void
 batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 {
@@ -357,13 +407,10 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	}
 	else if (cache_enabled())
 		key = cache_key(&payload.pointer, batch->type);
-	if (batch->buffers.load != NULL ? !load_wants(batch->buffers.load, &key, payload.size + 2 * BUFFER_ALIGNMENT)
-									: OidIsValid(key.value) && buffers_add_cached(&batch->buffers, id, &key))
-		;
-	else if (payload.size + 2 * BUFFER_ALIGNMENT > batch->buffers.current->size)
-		score_in_slices(batch, id, &payload);
+	if (batch->buffers.reading && OidIsValid(key.value))
+		wait_for_others(batch, id, &payload, &key);
 	else
-		gather(batch, id, &payload, &key);
+		take(batch, id, &payload, &key);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(batch->scratch);
 	error_context_stack = context.previous;
@@ -375,6 +422,11 @@ batch_end(Batch *batch)
 	ErrorContextCallback context = {error_context_stack, document_error_context, batch};
 
 	error_context_stack = &context;
+	while (batch->ngone < batch->ncome)
+	{
+		CHECK_FOR_INTERRUPTS();
+		take_first_waiting(batch);
+	}
 	buffers_finish(&batch->buffers);
 	error_context_stack = context.previous;
 	toast_close(&batch->reader);

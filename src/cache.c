@@ -136,6 +136,25 @@ cache_lookup(const CacheKey *key, CachedDocument *document)
 	return false;
 }
 
+uint32
+cache_expect(const CacheKey *key)
+{
+	uint32 bucket = hash_key(key) & cache_shared->mask;
+
+	__builtin_prefetch(&buckets[bucket]);
+	return bucket;
+}
+
+void
+cache_expect_entry(uint32 bucket)
+{
+	uint32 number = buckets[bucket];
+
+	/* its uses may be counted */
+	if (number != CACHE_NONE)
+		__builtin_prefetch(&cache_entries[number], 1);
+}
+
 bool
 cache_seen_before(const CacheKey *key)
 {

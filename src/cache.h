@@ -88,6 +88,8 @@ extern int maxsim_cache_documents;
  * cache_epoch		For ScorerSlot.reader_epoch: what was found so far stays until the
  *					scorer is done with the slot.
  * cache_lookup		Between begin and end.  Without a lock.
+ * cache_expect		Starts to bring where a key is looked up into the processor's cache; a
+ *					little later cache_expect_entry, with what it returned, what is there.
  *
  * cache_seen_before	Whether the document was looked for lately, which it now was.
  * cache_reserve	Room in a tier for n documents, all or some.  Refused are documents
@@ -111,6 +113,8 @@ extern void cache_read_renew(void);
 extern void cache_read_end(void);
 extern uint64 cache_epoch(void);
 extern bool cache_lookup(const CacheKey *key, CachedDocument *document);
+extern uint32 cache_expect(const CacheKey *key);
+extern void cache_expect_entry(uint32 bucket);
 extern bool cache_seen_before(const CacheKey *key);
 extern void cache_reserve(uint32 tier, CacheAdmission *admissions, uint32 n);
 extern uint32 cache_admit(const CacheAdmission *admissions, uint32 n);
