@@ -35,9 +35,8 @@
 #define BLOCKS_TILE 128
 #define ROWS_TILE 64
 #define PACKED_TILE 16
-#define PACKED_STAGE 4608        /* bytes, about, */
-#define PACKED_STAGE_TOKENS 256  /* and at most */
-#define PACKED_CONTROL 12288     /* bytes beside the query and the rings */
+#define PACKED_STAGE 4608       /* bytes, about, */
+#define PACKED_STAGE_TOKENS 256 /* and at most */
 #define GENERIC_TOKENS 64
 #define GENERIC_TILE 64
 #define GENERIC_DEPTH 64
@@ -117,7 +116,8 @@ plan_packed(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntoken
 {
 	const uint32_t steps = maxsim_plan_steps(format, dim);
 	const uint32_t row = steps > 0 ? (uint32_t) maxsim_row_size(format, dim) : 1;
-	uint32_t tokens = ntokens > 64 ? 128 : ntokens > 32 ? 64 : 32;
+	uint32_t tokens = ntokens > 64 ? 128 : ntokens > 32 ? 64
+														: 32;
 	uint32_t stage_tokens = PACKED_STAGE / row / PACKED_TILE * PACKED_TILE;
 
 	if (steps == 0)
@@ -133,7 +133,7 @@ plan_packed(const MaxsimPlanDevice *device, MaxsimFormat format, uint32_t ntoken
 			{
 				uint32_t rings = warps * stages * maxsim_plan_stage_size(stage_tokens, row);
 
-				if (rings + plan->depth * 2 * tokens + PACKED_CONTROL > device->block_memory)
+				if (rings + plan->depth * 2 * tokens + MAXSIM_PACKED_CONTROL > device->block_memory)
 					continue;
 				plan->family = MAXSIM_FAMILY_PACKED;
 				plan->block_tokens = tokens;

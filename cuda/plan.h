@@ -36,9 +36,13 @@ extern "C"
  * The warps of a block of MAXSIM_FAMILY_PACKED, each with a range, that registers allow
  * for so many query tokens; shared memory may hold fewer.  Most stages of a warp's ring.
  */
-#define MAXSIM_PACKED_WARPS_OF(tokens) ((tokens) <= 32 ? 20 : (tokens) <= 64 ? 12 : 8)
+#define MAXSIM_PACKED_WARPS_OF(tokens) ((tokens) <= 32 ? 20 : (tokens) <= 64 ? 12 \
+																			 : 8)
 #define MAXSIM_PACKED_WARPS 20
 #define MAXSIM_PACKED_STAGES 3
+
+/* Bytes of a block's shared memory there beside the query and the rings, at the most. */
+#define MAXSIM_PACKED_CONTROL 9216
 
 /* There a query is of integers of so many bits, two int8 each, and a sign. */
 #define MAXSIM_PACKED_BITS 13
