@@ -37,13 +37,7 @@ struct PackedControl
 	PackedWarp warps[MAXSIM_PACKED_WARPS];
 	float weights[N];
 	int exponents[N]; /* of two, what a maximum is multiplied by */
-
-	/*
-	 * Two powers of two for scales below 1, and two for others, that come to the same:
-	 * the first for the scale, the second for what a sum then is, so that neither of
-	 * these leaves float32's range unless their product does.
-	 */
-	float powers[2][2];
+	PackedPowers powers;
 };
 
 /* A warp's pieces. */
@@ -221,12 +215,14 @@ prepare_query(const PackedQuery<N> &query, PackedControl<N> *control)
 			most = max(most, __shfl_xor_sync(MAXSIM_ALL_LANES, most, mask));
 		most -= MAXSIM_PACKED_BITS - 1;
 	}
+	if (lane == 0)
+		control->powers.whole = scalbnf(1, most);
 	if (lane < 2)
 	{
 		const int first = most / 2 + (lane == 0 ? SUM_BITS : -SUM_BITS);
 
-		control->powers[lane][0] = scalbnf(1, first);
-		control->powers[lane][1] = scalbnf(1, most - first);
+		control->powers.parts[lane][0] = scalbnf(1, first);
+		control->powers.parts[lane][1] = scalbnf(1, most - first);
 	}
 #pragma unroll
 	for (int i = 0; i < N / MAXSIM_WARP; i++)

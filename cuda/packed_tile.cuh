@@ -149,35 +149,57 @@ multiply_tile(int sums[N / 2], const uint32_t rows[2], uint32_t image, const Pac
 		sums[i] = acc[i] * 128 + acc[N / 2 + i];
 }
 
+/*
+ * The powers of two by which sums of i8 are multiplied, beside the scale: whole, and the
+ * same in two parts, for scales below 1 and for others.  The first part is for the scale,
+ * the second for what a sum then is, so that neither of these leaves float32's range
+ * unless their product does.
+ */
+struct PackedPowers
+{
+	float whole;
+	float parts[2][2];
+};
+
+/* Whether a factor is far from the ends of float32's range, so that no part of a product is near them. */
+static __device__ __forceinline__ bool
+is_moderate(float factor)
+{
+	return factor >= 0x1p-80f && factor <= 0x1p80f;
+}
+
 /* Running maxima of a lane's columns, [N / 8][2], over its two rows; i8 by their scales. */
 template <int N>
 static __device__ __forceinline__ void
-take_maxima(float best[N / 4], const int sums[N / 2], const uint32_t rows[2], const float powers[2][2])
+take_maxima(float best[N / 4], const int sums[N / 2], const uint32_t rows[2], const PackedPowers &powers)
 {
-	float factors[2][2];
+	const float scales[2] = {__uint_as_float(load_shared_4(rows[0])), __uint_as_float(load_shared_4(rows[1]))};
+	const float factors[2] = {scales[0] * powers.whole, scales[1] * powers.whole};
 
-#pragma unroll
-	for (int i = 0; i < 2; i++)
+	/* mostly; the bits are the same both ways */
+	if (__all_sync(MAXSIM_ALL_LANES, is_moderate(factors[0]) && is_moderate(factors[1])))
 	{
-		const float scale = __uint_as_float(load_shared_4(rows[i]));
-		const bool large = scale >= 1;
-
-		factors[i][0] = fminf(scale * powers[large][0], FLT_MAX);
-		factors[i][1] = powers[large][1];
+#pragma unroll
+		for (int i = 0; i < N / 4; i++)
+			best[i] = fmaxf(best[i], fmaxf((float) sums[i / 2 * 4 + i % 2] * factors[0],
+										   (float) sums[i / 2 * 4 + 2 + i % 2] * factors[1]));
+		return;
 	}
 #pragma unroll
-	for (int i = 0; i < N / 4; i++)
+	for (int j = 0; j < 2; j++)
 	{
-		const float first = (float) sums[i / 2 * 4 + i % 2] * factors[0][0] * factors[0][1];
-		const float second = (float) sums[i / 2 * 4 + 2 + i % 2] * factors[1][0] * factors[1][1];
+		const float *parts = powers.parts[scales[j] >= 1];
+		const float factor = fminf(scales[j] * parts[0], FLT_MAX);
 
-		best[i] = fmaxf(best[i], fmaxf(first, second));
+#pragma unroll
+		for (int i = 0; i < N / 4; i++)
+			best[i] = fmaxf(best[i], (float) sums[i / 2 * 4 + j * 2 + i % 2] * factor * parts[1]);
 	}
 }
 
 template <int N>
 static __device__ __forceinline__ void
-take_maxima(int best[N / 4], const int sums[N / 2], const uint32_t[2], const float[2][2])
+take_maxima(int best[N / 4], const int sums[N / 2], const uint32_t[2], const PackedPowers &)
 {
 #pragma unroll
 	for (int i = 0; i < N / 4; i++)
