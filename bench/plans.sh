@@ -57,19 +57,23 @@ tables_make()
 	sql -f "$root/bench/plans.sql" -c 'CREATE TABLE complete ()'
 }
 
+# What finding rows costs by itself is a way, too: "rows alone".
 half_ways()
 {
+	local alone="ARRAY['SELECT count(e) FROM docs WHERE id % 2 = 0']"
 	local best="ARRAY['SELECT id, maxsim(\$1, e) FROM docs WHERE id % 2 = 0 ORDER BY 2 DESC LIMIT 10']"
 
 	ways half "('calls row by row', 'rows', 'cpu', 'table', 0, $best, $docs / 2, false),
 		('node', 'node', 'cpu', 'table', 0, $best, $docs / 2, false),
 		('node', 'node', 'cpu', 'host', 0, $best, $docs / 2, false),
 		('node', 'node', 'cuda', 'table', 0, $best, $docs / 2, false),
-		('node', 'node', 'cuda', 'gpu', 0, $best, $docs / 2, false)"
+		('node', 'node', 'cuda', 'gpu', 0, $best, $docs / 2, false),
+		('rows alone', 'rows', 'cpu', 'table', 0, $alone, $docs / 2, false)"
 }
 
 any_ways()
 {
+	local alone="ARRAY['SELECT count(e) FROM docs WHERE id = ANY (\$2)']"
 	local best="ARRAY['SELECT id, maxsim(\$1, e) FROM docs WHERE id = ANY (\$2) ORDER BY 2 DESC LIMIT 10']"
 	local rerank="ARRAY['SELECT * FROM maxsim_rerank(\$1, \$2, ''docs(id, e)'', 10)']"
 	local where
@@ -78,6 +82,7 @@ any_ways()
 		ways "any.$where" "('maxsim_rerank', 'rerank', '${where%.*}', '${where#*.}', 0, $rerank, 1000, false),
 			('ORDER BY maxsim', 'node', '${where%.*}', '${where#*.}', 0, $best, 1000, false)"
 	done
+	ways any.rows "('rows alone', 'rows', 'cpu', 'table', 0, $alone, 1000, false)"
 }
 
 # TABLE DOCUMENTS: with a worker; and in two connections, which is as fast as the machine
@@ -158,6 +163,6 @@ for part in $(ask 'SELECT part FROM ways WHERE missing IS NULL GROUP BY part ORD
 	measure "$part"
 done
 report "the best 10 of every second one of $docs documents of 32 x 96 f16, 32 query tokens; medians of $rounds" half
-report '1,000 random ids: the best 10' any.cpu.table any.cpu.host any.cuda.table any.cuda.gpu
+report '1,000 random ids: the best 10' any.cpu.table any.cpu.host any.cuda.table any.cuda.gpu any.rows
 report "the best 10 of all $docs, and what two connections reach that have a half each" docs
 report "the best 10 of all $many" many
