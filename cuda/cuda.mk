@@ -73,10 +73,10 @@ $(BUILD_CUDA)/%.o: cuda/%.cu $(cuda_headers) | $(BUILD_CUDA)
 $(BUILD_CUDA)/plan.o: cuda/plan.c $(cuda_headers) | $(BUILD_CUDA)
 	$(CC) $(cuda_c_flags) -fPIC -c -o $@ $<
 
-$(BUILD_CUDA)/plan_test: test/plan_test.c cuda/plan.c $(cuda_headers) | $(BUILD_CUDA)
+$(BUILD_CUDA)/plan_test: test/plan_test.c test/check.c cuda/plan.c test/check.h $(cuda_headers) | $(BUILD_CUDA)
 	$(CC) $(cuda_c_flags) -o $@ $(filter %.c,$^)
 
-$(BUILD_CUDA)/cuda_test: test/cuda_test.c test/cuda_cases.c test/cuda_reference.c test/cuda_test.h $(CUDA_LIBRARY) $(cuda_headers)
+$(BUILD_CUDA)/cuda_test: test/cuda_test.c test/cuda_cases.c test/cuda_reference.c test/check.c test/cuda_test.h test/check.h $(CUDA_LIBRARY) $(cuda_headers)
 	$(CC) $(cuda_c_flags) -O3 -fopenmp -o $@ $(filter %.c,$^) $(CUDA_LIBRARY) $(CUDA_LIBS)
 
 $(BUILD_CUDA)/cuda_bench: bench/cuda_bench.cu $(CUDA_LIBRARY) $(cuda_headers)

@@ -5,10 +5,9 @@
 #ifndef CUDA_TEST_H
 #define CUDA_TEST_H
 
+#include "check.h"
 #include "engine_cuda.h"
 #include "plan.h"
-
-#define LENGTHOF(array) ((int) (sizeof(array) / sizeof((array)[0])))
 
 /* The same bytes in pinned memory of the host and in GPU memory. */
 #define ARENA_SIZE ((size_t) 192 << 20)
@@ -23,14 +22,9 @@ extern char *arena;         /* host, registered */
 extern uint64_t host_arena; /* as the device sees it */
 extern uint64_t gpu_arena;
 
-extern void check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /* false, after a failed check, unless status is expected. */
 extern bool expect(MaxsimCudaStatus status, MaxsimCudaStatus expected, const char *what, const char *message);
-extern uint32_t random_below(uint32_t n);
 extern float random_float(void); /* -0.5 to 0.5 */
-extern void *allocate(size_t size);
-extern bool same_bits(float a, float b);
 
 /* A row of these values, as near as the format comes. */
 extern void put_row(void *row, const float *values, uint32_t dim, MaxsimFormat format);

@@ -17,8 +17,8 @@ SEED =
 
 WARNINGS = -Wall -Wextra -Werror
 ENGINE = src/engine_cpu.c src/engine_pack.c src/cpu_features.c $(wildcard src/kernel_*.c)
-TEST = test/engine_test.c test/engine_shapes.c test/engine_cases.c test/engine_small.c
-HEADERS = $(wildcard src/engine*.h src/kernel_*.h src/cpu_features.h src/element.h) test/engine_test.h
+TEST = test/engine_test.c test/engine_shapes.c test/engine_cases.c test/engine_small.c test/check.c
+HEADERS = $(wildcard src/engine*.h src/kernel_*.h src/cpu_features.h src/element.h) test/engine_test.h test/check.h
 COMPILE = $(WARNINGS) -std=gnu99 -o $@ $(filter %.c,$^) -lm
 
 check: $(BUILD)/test-gcc

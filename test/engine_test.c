@@ -15,7 +15,6 @@
 #include "engine_test.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -25,66 +24,11 @@ const char *const kind_names[NKINDS] = {"f32", "f16", "bf16", "i8", "b1", "signs
 const MaxsimEngine *engines[MAX_ENGINES];
 int nengines;
 bool quick;
-static uint64_t random_state;
-static long npassed;
-static long nfailed;
-
-void
-check(bool good, const char *format, ...)
-{
-	va_list arguments;
-
-	if (good)
-	{
-		npassed++;
-		return;
-	}
-	nfailed++;
-	va_start(arguments, format);
-	fputs("FAIL ", stdout);
-	vprintf(format, arguments);
-	putchar('\n');
-	va_end(arguments);
-}
-
-uint32_t
-random_u32(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t) (random_state >> 32);
-}
-
-uint32_t
-random_below(uint32_t n)
-{
-	return (uint32_t) (((uint64_t) random_u32() * n) >> 32);
-}
 
 float
 random_float(void)
 {
 	return (float) ((int32_t) random_u32() >> 7) * 0x1p-24f;
-}
-
-void *
-allocate(size_t size)
-{
-	void *memory = malloc(size ? size : 1);
-
-	if (memory == NULL)
-	{
-		printf("out of memory: %zu bytes\n", size);
-		exit(1);
-	}
-	return memory;
-}
-
-bool
-same_bits(float a, float b)
-{
-	return maxsim_float_bits(a) == maxsim_float_bits(b);
 }
 
 float
@@ -221,7 +165,7 @@ main(int argc, char **argv)
 		else
 			seed = strtoull(argv[i], NULL, 0);
 	}
-	random_state = seed * 0x9e3779b97f4a7c15u + 1;
+	random_start(seed);
 	printf("seed %llu\n", (unsigned long long) seed);
 
 	for (i = 0; maxsim_cpu_engine_at(i, &supported) != NULL && nengines < MAX_ENGINES; i++)
@@ -243,6 +187,5 @@ main(int argc, char **argv)
 		run_small_cases(engines[i]);
 	}
 	test_shapes();
-	printf("%ld passed, %ld failed\n", npassed, nfailed);
-	return nfailed != 0;
+	return check_result();
 }

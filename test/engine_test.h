@@ -8,8 +8,7 @@
 
 #include "../src/element.h"
 #include "../src/engine.h"
-
-#define LENGTHOF(array) ((int) (sizeof(array) / sizeof(array[0])))
+#include "check.h"
 
 /* What is tested: documents of a format, and b1 also against signs of the query. */
 #define SIGNS MAXSIM_NFORMATS
@@ -23,15 +22,7 @@ extern bool quick; /* small shapes, no timing */
 extern const MaxsimEngine *engines[MAX_ENGINES]; /* those that can run here, best first */
 extern int nengines;
 
-/* Counts a check, and prints it if it failed. */
-extern void check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-extern uint32_t random_u32(void);
-extern uint32_t random_below(uint32_t n); /* n at least 1 */
-extern float random_float(void);          /* from -1 to 1, a multiple of 2^-24 */
-
-extern void *allocate(size_t size);
-extern bool same_bits(float a, float b);
+extern float random_float(void); /* from -1 to 1, a multiple of 2^-24 */
 extern float round_to_format(float value, MaxsimFormat format);
 
 /*

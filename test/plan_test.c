@@ -5,14 +5,12 @@
  *
  *		plan_test [seed]
  */
+#include "check.h"
 #include "plan.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LENGTHOF(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_DOCUMENTS 3000
 
 static const MaxsimPlanDevice devices[] = {
@@ -23,36 +21,6 @@ static const MaxsimPlanDevice devices[] = {
 	{10, 0, 148, 232448},
 	{12, 0, 170, 101376},
 };
-static uint64_t random_state;
-static long npassed;
-static long nfailed;
-
-static void
-check(bool good, const char *format, ...)
-{
-	va_list arguments;
-
-	if (good)
-	{
-		npassed++;
-		return;
-	}
-	nfailed++;
-	va_start(arguments, format);
-	fputs("FAIL ", stdout);
-	vprintf(format, arguments);
-	putchar('\n');
-	va_end(arguments);
-}
-
-static uint32_t
-random_below(uint32_t n)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t) (((random_state >> 32) * n) >> 32);
-}
 
 /* The family that a shape must have. */
 static void
@@ -100,7 +68,7 @@ test_packed_families(void)
 		{MAXSIM_I8, 2052, 1, 0, 0},
 		{MAXSIM_B1, 1 << 23, 1, 0, 0},
 	};
-	size_t d, i;
+	int d, i;
 
 	for (d = 0; d < LENGTHOF(devices); d++)
 		for (i = 0; i < LENGTHOF(shapes); i++)
@@ -156,7 +124,7 @@ test_queries(void)
 {
 	static const uint32_t dims[] = {1, 3, 48, 64, 96, 100, 128, 256, 320, 640, 768, 1024, 2560};
 	static const uint32_t queries[] = {1, 2, 31, 32, 33, 64, 65, 128, 129, 511, 512, 513, 1024, 8192, 1000000};
-	size_t d, i, j;
+	int d, i, j;
 	int format;
 
 	for (d = 0; d < LENGTHOF(devices); d++)
@@ -178,7 +146,7 @@ test_queries(void)
 							  plan.tile_tokens % 8 == 0 &&
 							  plan.alignment == (plan.family == MAXSIM_FAMILY_GENERIC ? element_sizes[format] : 16) &&
 							  (plan.family != MAXSIM_FAMILY_ROWS || plan.nblocks == 1),
-						  "device %zu format %d query %u dim %u: %u blocks of %u, image %llu", d, format, queries[j],
+						  "device %d format %d query %u dim %u: %u blocks of %u, image %llu", d, format, queries[j],
 						  dims[i], plan.nblocks, plan.block_tokens, (unsigned long long) plan.image_size);
 				}
 }
@@ -297,7 +265,7 @@ test_batches(void)
 	static const uint32_t counts[] = {0, 1, 2, 50, 133, 1000, MAX_DOCUMENTS};
 	static const uint32_t longest[] = {1, 17, 300, 1030, 8192, 3000000};
 	static Batch batch;
-	size_t d, i, j, k, l;
+	int d, i, j, k, l;
 	uint32_t n;
 
 	for (d = 0; d < LENGTHOF(devices); d++)
@@ -326,7 +294,7 @@ test_packed_pieces(void)
 	static const MaxsimFormat formats[] = {MAXSIM_F16, MAXSIM_I8, MAXSIM_B1};
 	const uint32_t length = 100000;
 	const uint64_t address = 4096;
-	size_t d, i;
+	int d, i;
 
 	for (d = 0; d < LENGTHOF(devices); d++)
 		for (i = 0; i < LENGTHOF(formats); i++)
@@ -348,12 +316,11 @@ test_packed_pieces(void)
 int
 main(int argc, char **argv)
 {
-	random_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 88172645463325252u;
+	random_start(argc > 1 ? strtoull(argv[1], NULL, 0) : 1);
 	test_families();
 	test_packed_families();
 	test_queries();
 	test_batches();
 	test_packed_pieces();
-	printf("%ld passed, %ld failed\n", npassed, nfailed);
-	return nfailed > 0;
+	return check_result();
 }

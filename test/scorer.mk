@@ -10,7 +10,7 @@ BUILD = build/scorer
 check: $(BUILD)/scorer_test
 	$<
 
-$(BUILD)/scorer_test: test/scorer_test.c scorer/connection.c $(wildcard scorer/*.h) src/engine.h | $(BUILD)
+$(BUILD)/scorer_test: test/scorer_test.c test/check.c scorer/connection.c $(wildcard scorer/*.h) test/check.h src/engine.h | $(BUILD)
 	$(CC) -Wall -Wextra -Werror -std=gnu99 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -o $@ $(filter %.c,$^) -lpthread
 
 $(BUILD):

@@ -6,7 +6,6 @@
  * The device is one of this file's, which scores nothing and says what reached it.
  */
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "../scorer/connection.h"
+#include "check.h"
 
 #define EPOCH 42
 #define ARENA_SIZE 10000 /* of device 0, the only one */
@@ -25,26 +25,6 @@ static ScorerSlot *slot;
 static int backend; /* the socket's end that a backend has */
 static _Atomic int nscored;
 static uint64_t nrequests;
-static long npassed;
-static long nfailed;
-
-__attribute__((format(printf, 2, 3))) static void
-check(bool good, const char *format, ...)
-{
-	va_list arguments;
-
-	if (good)
-	{
-		npassed++;
-		return;
-	}
-	nfailed++;
-	va_start(arguments, format);
-	fputs("FAIL ", stdout);
-	vprintf(format, arguments);
-	putchar('\n');
-	va_end(arguments);
-}
 
 static uint64_t
 arena_size(int number)
@@ -268,6 +248,5 @@ main(void)
 		test_counts(format);
 		test_queries(format);
 	}
-	printf("%ld passed, %ld failed\n", npassed, nfailed);
-	return nfailed > 0;
+	return check_result();
 }
