@@ -501,6 +501,7 @@ buffers_add_cached(BatchBuffers *buffers, int64 id, const CacheKey *key)
 	if (!on_device && found.host == NULL)
 		return false;
 	tokens_check_dims(buffers->query->query.dim, found.dim);
+	query_check_format(buffers->query, found.format);
 
 	info = add_document(buffers, found.format, found.host, found.ntokens);
 	info->id = id;
