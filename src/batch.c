@@ -215,7 +215,10 @@ shape_of_document(Batch *batch, const char *header, const Payload *payload)
 	else
 		shape = shape_of_array(batch, header, payload);
 	if (shape.ntokens > 0 && batch->buffers.query != NULL)
+	{
 		tokens_check_dims(batch->buffers.query->query.dim, shape.dim);
+		query_check_format(batch->buffers.query, shape.format);
+	}
 	return shape;
 }
 

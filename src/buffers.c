@@ -13,9 +13,10 @@
 
 /*
  * Multiply-adds below which the CPU is done before the scorer could answer: some
- * 60 microseconds at 75 billion a second.
+ * 60 microseconds at 75 billion a second, or with a query's signs 800 billion.
  */
 #define SCORER_MIN_WORK 5000000
+#define SCORER_MIN_SIGNS 50000000
 
 void
 buffers_deliver(BatchBuffers *buffers, int64 id, float score, bool is_null)
@@ -276,6 +277,16 @@ work_of(const BatchBuffers *buffers, const BatchBuffer *buffer)
 	return ntokens * buffers->query->query.ntokens * buffers->query->query.dim;
 }
 
+/* Whether the scorer gets the buffer's documents, or they are scored here. */
+static bool
+is_for_scorer(const BatchBuffers *buffers, const BatchBuffer *buffer, uint64 work)
+{
+	if (buffer->ndocuments == 0 || !buffers->use_scorer)
+		return false;
+	return maxsim_engine == ENGINE_CUDA || buffer->needs_device ||
+		   work >= (buffers->query->query.signs ? SCORER_MIN_SIGNS : SCORER_MIN_WORK);
+}
+
 /* Lists in the slot's table what is to be scored, and where it is. */
 static void
 fill_table(const MaxsimQuery *query, BatchBuffer *buffer, uint32 counts[MAXSIM_NFORMATS])
@@ -410,8 +421,7 @@ buffers_flush(BatchBuffers *buffers)
 	work = work_of(buffers, buffer);
 	buffers->stats.counts[STATS_BATCHES] += buffer->ndocuments > 0;
 	buffers->stats.counts[STATS_DOCUMENTS] += buffer->ndocuments;
-	if (buffer->ndocuments > 0 && buffers->use_scorer &&
-		(maxsim_engine == ENGINE_CUDA || work >= SCORER_MIN_WORK || buffer->needs_device))
+	if (is_for_scorer(buffers, buffer, work))
 		send_to_scorer(buffers, buffer, work);
 	else
 	{
@@ -501,6 +511,7 @@ buffers_add_cached(BatchBuffers *buffers, int64 id, const CacheKey *key)
 	if (!on_device && found.host == NULL)
 		return false;
 	tokens_check_dims(buffers->query->query.dim, found.dim);
+	query_check_format(buffers->query, found.format);
 
 	info = add_document(buffers, found.format, found.host, found.ntokens);
 	info->id = id;

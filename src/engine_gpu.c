@@ -329,9 +329,15 @@ uint64
 gpu_put_query(const GpuSlot *slot, const MaxsimQuery *query)
 {
 	char *data = gpu_data(slot);
+	float *tokens = (float *) data;
 
-	if (query->ntokens > 0)
-		memcpy(data, query->tokens, tokens_size(query));
+	if (query->signs)
+	{
+		for (uint64 i = 0; i < (uint64) query->ntokens * query->dim; i++)
+			tokens[i] = query->tokens[i] > 0 ? 1 : -1;
+	}
+	else if (query->ntokens > 0)
+		memcpy(tokens, query->tokens, tokens_size(query));
 	if (query->weights != NULL)
 		memcpy(data + tokens_size(query), query->weights, weights_size(query));
 	return gpu_query_size(query);

@@ -41,8 +41,9 @@ typedef struct GpuSlot
  * gpu_acquire		Takes a free slot.  wait: waits for one, interruptibly, some seconds at the
  *					most, unless this backend already holds one.  False: none.
  * gpu_data			The slot's memory for query and documents.
- * gpu_put_query	Copies a query to the start of the slot's memory; returns the bytes that
- *					it takes there, gpu_query_size().
+ * gpu_put_query	Copies a query to the start of the slot's memory, one of signs as the query
+ *					whose components are 1 and -1; returns the bytes that it takes there,
+ *					gpu_query_size().
  * gpu_submit		Sends it to the scorer: the query that was put there, documents of
  *					format f, counts[f] of them, in the order of formats in its table; work,
  *					in multiply-adds, says how long that may take.  A query without tokens

@@ -76,6 +76,16 @@ query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights, Score
 		query->total_weight += query->query.weights[i];
 }
 
+void
+query_check_format(const PreparedQuery *query, MaxsimFormat format)
+{
+	if (query->kind == SCORE_SIGNS && format != MAXSIM_B1)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("maxsim_hamming compares documents in format b1, not %s", multivec_format_name(format)),
+				 errhint("Cast the document to multivec(%u, b1), or keep it so.", query->query.dim)));
+}
+
 MaxsimPrepared *
 query_prepared(PreparedQuery *query, MaxsimFormat format)
 {
@@ -86,11 +96,7 @@ query_prepared(PreparedQuery *query, MaxsimFormat format)
 	if (query->prepared[format] != NULL)
 		return query->prepared[format];
 
-	if (query->kind == SCORE_SIGNS && format != MAXSIM_B1)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("maxsim_hamming compares documents in format b1, not %s", multivec_format_name(format)),
-				 errhint("Cast the document to multivec(%u, b1), or keep it so.", query->query.dim)));
+	query_check_format(query, format);
 	size = query->engine->prepared_size(&query->query, format);
 	if (size == 0 || size > MaxAllocHugeSize)
 		ereport(ERROR,

@@ -37,6 +37,7 @@ typedef struct PreparedQuery
  *					or was palloc'd.  An error if there are no tokens.
  * query_init		Starts a query of the caller's, whose token vectors and current
  *					memory context must last as long; weights as above.
+ * query_check_format	An error if such documents cannot be scored for the query.
  * query_prepared	The query as the engine wants it for documents of format.
  * query_score		Scores documents of one format; interrupts are honoured.
  * query_score_one	The score of one document that is not empty.
@@ -44,6 +45,7 @@ typedef struct PreparedQuery
  */
 extern MaxsimQuery query_of(const Tokens *tokens, ArrayType *weights, uint32 *numbers);
 extern void query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *weights, ScoreKind kind);
+extern void query_check_format(const PreparedQuery *query, MaxsimFormat format);
 extern MaxsimPrepared *query_prepared(PreparedQuery *query, MaxsimFormat format);
 extern void query_score(PreparedQuery *query, MaxsimFormat format, const MaxsimDocument *documents,
 						uint32 ndocuments, float *scores);

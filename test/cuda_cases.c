@@ -443,6 +443,43 @@ test_integers(void)
 		check(got == expected, "i8, integers: %.9g, expected %.9g", (double) got, expected);
 }
 
+/* Signs of a query by signs of documents, as 1 and -1: any number of them agrees, to the bit. */
+static void
+test_signs(void)
+{
+	static const uint32_t dims[] = {1, 96, 128, 131, 1024};
+	static const uint32_t queries[] = {1, 32, 70};
+	float scores[40];
+	int i;
+	int j;
+	uint32_t k;
+
+	for (i = 0; i < LENGTHOF(dims) * LENGTHOF(queries); i++)
+	{
+		const uint32_t dim = dims[i / LENGTHOF(queries)];
+		const size_t row_size = maxsim_row_size(MAXSIM_B1, dim);
+		MaxsimCudaDocument documents[40];
+		MaxsimQuery query;
+
+		make_query(&query, queries[i % LENGTHOF(queries)], dim, false, false);
+		for (k = 0; k < query.ntokens * dim; k++)
+			((float *) query.tokens)[k] = query.tokens[k] > 0 ? 1 : -1;
+		fill_rows(arena, 41 * 20, dim, MAXSIM_B1, false);
+		for (j = 0; j < LENGTHOF(documents); j++)
+			documents[j] = (MaxsimCudaDocument){host_arena + j * 20 * row_size, (uint32_t) j + 1};
+		if (set_query(lane, &query, MAXSIM_B1, "signs") && score(lane, documents, LENGTHOF(documents), scores, "signs"))
+			for (j = 0; j < LENGTHOF(documents); j++)
+			{
+				double tolerance;
+				double expected = reference_score(&query, arena + j * 20 * row_size, documents[j].ntokens, MAXSIM_B1, &tolerance);
+
+				check(scores[j] == expected, "signs, query %u dim %u, document %d: %.9g, expected %.9g", query.ntokens, dim,
+					  j + 1, (double) scores[j], expected);
+			}
+		free_query(&query);
+	}
+}
+
 /* Documents that end where an allocation does: memcheck tells of what is read behind them. */
 static void
 test_ends(void)
@@ -513,6 +550,7 @@ test_cases(void)
 	test_values();
 	test_magnitudes();
 	test_integers();
+	test_signs();
 	test_ends();
 	test_memory();
 	test_ragged();
