@@ -162,11 +162,14 @@ extern "C"
 		return format == MAXSIM_I8 && dim <= 96 ? 3 : 4;
 	}
 
-	/* Bytes of a stage of MAXSIM_FAMILY_PACKED. */
+	/*
+ * Bytes of a stage of MAXSIM_FAMILY_PACKED: behind its rows nothing is copied for as much
+ * as is read beyond the last one, a chunk at the most.
+ */
 	static inline uint32_t
 	maxsim_plan_stage_size(uint32_t tokens, uint32_t row_size)
 	{
-		return (tokens * row_size + 127) / 128 * 128;
+		return (tokens * row_size + 128 + 127) / 128 * 128;
 	}
 
 	/* false: more than the kernels can address. */
