@@ -6,7 +6,12 @@
 #include "compat.h"
 
 #include "access/detoast.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "batch_score.h"
@@ -33,6 +38,17 @@ is_of_row(const ScoreCall *call)
 	return call->query.column > 0 || call->weights.column > 0;
 }
 
+/* What PostgreSQL checks of a function before it calls it. */
+static void
+check_execute(Oid function)
+{
+	AclResult result = maxsim_function_aclcheck(function);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
+	InvokeFunctionExecuteHook(function);
+}
+
 void
 score_init(ScoreCall *call, CustomScanState *node, int number, const BatchScanCall *plan, MemoryContext context)
 {
@@ -40,6 +56,7 @@ score_init(ScoreCall *call, CustomScanState *node, int number, const BatchScanCa
 	int column = list_length(scan->custom_scan_tlist) - list_length(scan->custom_private) + number;
 	const FuncExpr *function = (const FuncExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, column))->expr;
 
+	check_execute(plan->function);
 	call->plan = *plan;
 	call->query = make_argument(node, plan->query, linitial(function->args));
 	if (plan->weighted)
