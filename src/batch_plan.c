@@ -27,6 +27,7 @@
 #include "optimizer/tlist.h"
 
 #include "batch_call.h"
+#include "batch_documents.h"
 #include "batch_scan.h"
 
 /* fewer rows are not worth a node */
@@ -43,10 +44,12 @@ bool maxsim_enable_batch_scan = true;
 static planner_hook_type previous_planner = NULL;
 static int next_node_id;
 static bool below_gather; /* the plan in work is */
+static List *subplans;    /* of the statement in work */
 
 /* A node in the making. */
 typedef struct Wrapping
 {
+	const Plan *plan;  /* the node that computes the calls */
 	List *child_tlist; /* what the node below is to compute */
 	List *calls;       /* FuncExprs, all different */
 	List *columns;     /* of their documents, in child_tlist */
@@ -108,7 +111,7 @@ score_var(Wrapping *wrapping, Node *node, const BatchCall *call)
 			return (Node *) index_var((Expr *) node, SCORE_PLACEHOLDER + n);
 		n++;
 	}
-	if (n == BATCH_SCAN_FUNCTIONS)
+	if (n == BATCH_SCAN_FUNCTIONS || document_may_go((Node *) call->document, wrapping->plan, subplans))
 	{
 		wrapping->failed = true;
 		return node;
@@ -230,7 +233,7 @@ make_batch_scan(Plan *child, List *tlist, const Wrapping *wrapping)
 static Plan *
 wrap_target_list(Plan *plan, bool read_whole)
 {
-	Wrapping wrapping = {.read_whole = read_whole};
+	Wrapping wrapping = {.plan = plan, .read_whole = read_whole};
 	List *tlist = NIL;
 	ListCell *cell;
 
@@ -370,7 +373,7 @@ drop_columns(List *tlist, const Bitmapset *used)
 static void
 wrap_input(Plan *plan, bool read_whole)
 {
-	AggregateCalls calls = {{.read_whole = read_whole}, list_length(plan->lefttree->targetlist), false};
+	AggregateCalls calls = {{.plan = plan, .read_whole = read_whole}, list_length(plan->lefttree->targetlist), false};
 	List *targetlist;
 	List *qual;
 	List *tlist = NIL;
@@ -529,6 +532,7 @@ plan_statement(Query *query, const char *string, int cursor_options, ParamListIn
 		return statement;
 	next_node_id = FIRST_NODE_ID;
 	below_gather = false;
+	subplans = statement->subplans;
 	/* a cursor may be read backward, or not to its end */
 	statement->planTree = add_batch_scans(statement->planTree,
 										  (cursor_options & (CURSOR_OPT_SCROLL | CURSOR_OPT_FAST_PLAN)) == 0 ? ROWS_ALL : ROWS_SOME);

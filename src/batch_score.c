@@ -5,7 +5,13 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/detoast.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "batch_score.h"
@@ -32,6 +38,17 @@ is_of_row(const ScoreCall *call)
 	return call->query.column > 0 || call->weights.column > 0;
 }
 
+/* What PostgreSQL checks of a function before it calls it. */
+static void
+check_execute(Oid function)
+{
+	AclResult result = maxsim_function_aclcheck(function);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
+	InvokeFunctionExecuteHook(function);
+}
+
 void
 score_init(ScoreCall *call, CustomScanState *node, int number, const BatchScanCall *plan, MemoryContext context)
 {
@@ -39,6 +56,7 @@ score_init(ScoreCall *call, CustomScanState *node, int number, const BatchScanCa
 	int column = list_length(scan->custom_scan_tlist) - list_length(scan->custom_private) + number;
 	const FuncExpr *function = (const FuncExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, column))->expr;
 
+	check_execute(plan->function);
 	call->plan = *plan;
 	call->query = make_argument(node, plan->query, linitial(function->args));
 	if (plan->weighted)
@@ -69,14 +87,33 @@ score_start(ScoreCall *call, ExprContext *econtext, int n)
 	compute_argument(&call->weights, econtext);
 }
 
+/*
+ * The row's argument as bytes that say which value it is.  A pointer to memory, to an array as
+ * PL/pgSQL makes it for example, does not: another row's value may be where this one's was.
+ */
+static Datum
+comparable(Datum datum, ExprContext *econtext)
+{
+	struct varlena *value = (struct varlena *) DatumGetPointer(datum);
+	MemoryContext old;
+
+	if (!VARATT_IS_EXTERNAL(value) || VARATT_IS_EXTERNAL_ONDISK(value))
+		return datum;
+	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	value = detoast_external_attr(value);
+	MemoryContextSwitchTo(old);
+	return PointerGetDatum(value);
+}
+
 /* Takes an argument from the row, unless it is one for all rows; false: it is NULL. */
 static bool
-take_argument(ScoreArgument *argument, const TupleTableSlot *slot)
+take_argument(ScoreArgument *argument, const TupleTableSlot *slot, ExprContext *econtext)
 {
 	if (argument->column > 0)
 	{
-		argument->value = slot->tts_values[argument->column - 1];
 		argument->is_null = slot->tts_isnull[argument->column - 1];
+		if (!argument->is_null)
+			argument->value = comparable(slot->tts_values[argument->column - 1], econtext);
 	}
 	return !argument->is_null;
 }
@@ -169,7 +206,8 @@ score_add(ScoreCall *call, int n, const TupleTableSlot *slot, ExprContext *econt
 	int column = call->plan.document - 1;
 	Datum document = slot->tts_values[column];
 
-	if (!take_argument(&call->query, slot) || !take_argument(&call->weights, slot) || slot->tts_isnull[column])
+	if (!take_argument(&call->query, slot, econtext) || !take_argument(&call->weights, slot, econtext) ||
+		slot->tts_isnull[column])
 	{
 		call->nulls[n] = true;
 		return false;

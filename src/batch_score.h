@@ -16,7 +16,7 @@ typedef struct ScoreArgument
 {
 	int column;            /* of the child's rows, from 1; 0: it is one for all rows */
 	ExprState *expression; /* computes that; NULL: there is no such argument */
-	Datum value;           /* then, detoasted; else as the row has it */
+	Datum value;           /* then, detoasted; else as the row has it, flat */
 	bool is_null;
 	struct varlena *used; /* a copy of the row's, of the query in use */
 } ScoreArgument;

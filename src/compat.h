@@ -86,6 +86,13 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 #include "commands/explain_state.h"
 #endif
 
+/* 16 has one function for the privileges on objects of every kind */
+#if PG_VERSION_NUM >= 160000
+#define maxsim_function_aclcheck(function) object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE)
+#else
+#define maxsim_function_aclcheck(function) pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE)
+#endif
+
 /* 16 calls a relation's files its locator */
 #if PG_VERSION_NUM >= 160000
 #define maxsim_locator(relation) ((relation)->rd_locator)

@@ -27,6 +27,17 @@ SELECT qid, count(maxsim(q, d)), min(maxsim(q, d)), max(maxsim(q, d)), max(maxsi
 SELECT sum(maxsim(q, d)::integer * id * qid), count(*) FROM (SELECT * FROM docs ORDER BY id OFFSET 0) d, queries;
 SELECT sum(maxsim(x.d, y.d)::integer * x.id), count(*) FROM docs x JOIN docs y ON y.id % 50 = x.id % 50 WHERE x.id % 4 > 0 AND y.id > 3;
 
+-- weights that PL/pgSQL makes for each row: every array lies where the last one did
+CREATE FUNCTION assigned(i integer) RETURNS double precision[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+	w double precision[];
+BEGIN
+	w[1] := i;
+	RETURN w;
+END $$;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id, maxsim('[[1]]', (CASE WHEN id > 0 THEN '[[1]]' END)::multivec, assigned(id)) AS s FROM docs;
+SELECT count(*), count(*) FILTER (WHERE s = id) FROM (SELECT id, maxsim('[[1]]', (CASE WHEN id > 0 THEN '[[1]]' END)::multivec, assigned(id)) AS s FROM docs OFFSET 0) x;
+
 -- below an aggregation, in each of a union's branches, and above a join
 EXPLAIN (COSTS OFF, VERBOSE) SELECT max(maxsim('[[1,2,3,4]]', d)), count(*) FROM docs;
 SELECT grp, max(maxsim('[[1,2,3,4]]', d)), count(*) FROM docs GROUP BY grp ORDER BY grp;

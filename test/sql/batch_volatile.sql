@@ -17,3 +17,36 @@ SELECT count(*), count(*) FILTER (WHERE a = b) AS same FROM uuids;
 SET flash_maxsim.enable_batch_scan = off;
 SELECT count(*) AS wrong FROM numbered JOIN docs USING (id), query WHERE score IS DISTINCT FROM maxsim(q, e);
 RESET flash_maxsim.enable_batch_scan;
+
+-- documents of a volatile function that drops or empties its table at the next call are scored before that
+CREATE FUNCTION dropping(n integer) RETURNS TABLE (id integer, e multivec) LANGUAGE plpgsql AS $$
+BEGIN
+	DROP TABLE IF EXISTS kept;
+	CREATE TEMP TABLE kept (id integer, e multivec);
+	ALTER TABLE kept ALTER e SET STORAGE EXTERNAL;
+	INSERT INTO kept SELECT n, document(n, 100, 8)::multivec FROM generate_series(1, 10);
+	RETURN QUERY SELECT * FROM kept;
+END $$;
+CREATE FUNCTION emptying(n integer) RETURNS TABLE (id integer, e multivec) LANGUAGE plpgsql AS $$
+BEGIN
+	TRUNCATE emptied;
+	INSERT INTO emptied SELECT n, document(n, 100, 8)::multivec FROM generate_series(1, 10);
+	RETURN QUERY SELECT * FROM emptied;
+END $$;
+CREATE TEMP TABLE emptied (id integer, e multivec);
+ALTER TABLE emptied ALTER e SET STORAGE EXTERNAL;
+CREATE TEMP TABLE kept (id integer, e multivec);
+EXPLAIN (COSTS OFF) SELECT maxsim('[[1,0,0,0,0,0,0,0]]', e) FROM generate_series(1, 20) n, dropping(n) ORDER BY 1;
+SELECT count(*), count(*) FILTER (WHERE score = maxsim(q, document(id, 100, 8)::multivec)) AS same
+	FROM query, (SELECT id, maxsim((SELECT q FROM query), e) AS score FROM generate_series(1, 20) n, dropping(n) ORDER BY 2 OFFSET 0) s;
+SELECT count(*), count(*) FILTER (WHERE score = maxsim(q, document(id, 100, 8)::multivec)) AS same
+	FROM query, (SELECT id, maxsim((SELECT q FROM query), e) AS score FROM generate_series(1, 20) n, emptying(n) ORDER BY 2 OFFSET 0) s;
+-- also through a subquery, a union and an aggregation
+WITH c AS MATERIALIZED (SELECT e FROM generate_series(1, 20) n, dropping(n) UNION ALL SELECT e FROM docs WHERE id < 0)
+	SELECT count(maxsim((SELECT q FROM query), e)) FROM c;
+CREATE FUNCTION one(n integer) RETURNS multivec LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT e FROM emptying(n) LIMIT 1); END $$;
+EXPLAIN (COSTS OFF) SELECT max(maxsim('[[1,0,0,0,0,0,0,0]]', e)) FROM (SELECT one(n) AS e FROM generate_series(1, 20) n OFFSET 0) x;
+SELECT count(maxsim('[[1,0,0,0,0,0,0,0]]', e)) FROM (SELECT one(n) AS e FROM generate_series(1, 20) n OFFSET 0) x;
+-- where it returns the query, or ids, documents are read ahead
+EXPLAIN (COSTS OFF) SELECT maxsim(q, e) FROM one(3) q, docs;
+EXPLAIN (COSTS OFF) SELECT maxsim('[[1,0,0,0,0,0,0,0]]', d.e) FROM emptying(3) x JOIN docs d ON d.id % 50 = x.id;

@@ -143,6 +143,21 @@ $node->safe_psql('postgres', 'REVOKE EXECUTE ON FUNCTION maxsim_rerank(multivec,
 $node->psql('postgres', q{SET ROLE alice; SELECT * FROM maxsim_rerank('[[1,0]]', '{1}', 'docs(id, emb)')}, stdout => \$stdout, stderr => \$stderr);
 like($stderr, qr/permission denied for function maxsim_rerank/, 'the right to execute can be taken');
 
+# nor where a plan scores in batches, which calls no function
+$node->safe_psql('postgres', q{
+	CREATE TABLE plain AS SELECT i AS id, '[[1,0]]'::multivec AS emb FROM generate_series(1, 50) i;
+	GRANT SELECT ON plain TO alice;
+	ANALYZE plain;
+	REVOKE EXECUTE ON FUNCTION maxsim(multivec, multivec) FROM PUBLIC;
+});
+like($node->safe_psql('postgres', q{LOAD 'flash_maxsim'; EXPLAIN SELECT max(maxsim('[[1,0]]', emb)) FROM plain}), qr/Custom Scan \(MaxSim\)/, 'a plan that scores in batches');
+($stdout, $stderr) = ();
+$node->psql('postgres', q{LOAD 'flash_maxsim'; SET ROLE alice; SELECT max(maxsim('[[1,0]]', emb)) FROM plain}, stdout => \$stdout, stderr => \$stderr);
+is($stdout, '', '... yields nothing without the right');
+like($stderr, qr/permission denied for function maxsim$/, '... to execute the function');
+$node->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION maxsim(multivec, multivec) TO alice');
+is($node->safe_psql('postgres', q{LOAD 'flash_maxsim'; SET ROLE alice; SELECT max(maxsim('[[1,0]]', emb)) FROM plain}), '1', '... and a score with it');
+
 # a role that may create an extension but is no superuser: not trusted, so it may not
 $node->safe_psql('postgres', 'DROP EXTENSION flash_maxsim CASCADE; CREATE DATABASE other OWNER owner');
 $node->psql('other', q{SET ROLE owner; CREATE EXTENSION flash_maxsim}, stdout => \$stdout, stderr => \$stderr);

@@ -96,7 +96,11 @@ sub tables
 	$sql .= "INSERT INTO docs ($names) VALUES " . join(', ', @values) . ";\n";
 	$sql .= "INSERT INTO docs_child ($names) VALUES " . join(', ', @child) . ";\n" if @child;
 	# weights without errors: the first one is never 0
-	$sql .= "CREATE FUNCTION w_of(q multivec, k int) RETURNS double precision[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT array_agg(CASE WHEN i > 1 AND (i + k) % 3 = 0 THEN 0 ELSE (i * 7 + k) % 5 + 0.5 END ORDER BY i) FROM generate_series(1, multivec_ntokens(q)) i';\n";
+	# an array that PL/pgSQL has assigned to reaches the scan as a pointer to memory
+	my $w = 'CASE WHEN i > 1 AND (i + k) % 3 = 0 THEN 0 ELSE (i * 7 + k) % 5 + 0.5 END';
+	$sql .= 'CREATE FUNCTION w_of(q multivec, k int) RETURNS double precision[] IMMUTABLE STRICT PARALLEL SAFE ' . pick(
+		"LANGUAGE sql AS 'SELECT array_agg($w ORDER BY i) FROM generate_series(1, multivec_ntokens(q)) i'",
+		"LANGUAGE plpgsql AS 'DECLARE w double precision[]; BEGIN FOR i IN 1 .. multivec_ntokens(q) LOOP w[i] := $w; END LOOP; RETURN w; END'") . ";\n";
 	# without dropped columns a scan of it need not make new rows
 	$sql .= "CREATE TABLE broad (id int PRIMARY KEY, wide text, e multivec, grp int, d $type, gen int GENERATED ALWAYS AS (id * 3) STORED, more text, note int[]);\n";
 	$sql .= "ALTER TABLE broad ALTER d SET STORAGE $storage, ALTER e SET STORAGE EXTERNAL;\n";
