@@ -159,7 +159,7 @@ static void
 handle(const Connection *connection, const ScorerSubmit *submit)
 {
 	ScorerSlot *slot = scorer_slot(connection->mapping, submit->slot);
-	ScorerDone done = {submit->slot, submit->request};
+	ScorerDone done = {.slot = submit->slot, .request = submit->request};
 	uint64_t word = SLOT_WORD(submit->request, SLOT_SUBMITTED);
 	MaxsimStatus status = MAXSIM_INVALID;
 	char reason[MAXSIM_MESSAGE_SIZE];

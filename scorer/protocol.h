@@ -187,12 +187,14 @@ typedef struct ScorerHello
 typedef struct ScorerSubmit
 {
 	uint32_t slot;
+	uint32_t unused;
 	uint64_t request;
 } ScorerSubmit;
 
 typedef struct ScorerDone
 {
 	uint32_t slot;
+	uint32_t unused;
 	uint64_t request;
 } ScorerDone;
 

@@ -94,7 +94,7 @@ make_request(MaxsimFormat format)
 static void
 submit(bool good, MaxsimFormat format, const char *what)
 {
-	ScorerSubmit request = {0, ++nrequests};
+	ScorerSubmit request = {.slot = 0, .request = ++nrequests};
 	ScorerDone done = {0, 0};
 	int before = nscored;
 
