@@ -95,7 +95,7 @@ static void
 submit(bool good, MaxsimFormat format, const char *what)
 {
 	ScorerSubmit request = {.slot = 0, .request = ++nrequests};
-	ScorerDone done = {0, 0};
+	ScorerDone done = {.request = 0};
 	int before = nscored;
 
 	slot->message[0] = '\0';
