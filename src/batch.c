@@ -53,6 +53,7 @@ struct Batch
 	MemoryContext context; /* holds the batch itself */
 	MemoryContext scratch; /* reset after every document */
 
+	bool may_wait;
 	WaitingDocument waiting[WAITING]; /* by turns */
 	uint64 ncome;
 	uint64 ngone;
@@ -99,6 +100,12 @@ batch_begin_load(CacheLoad *load, DocumentType type, const char *source)
 
 	buffers_init_load(&batch->buffers, load, batch->context);
 	return batch;
+}
+
+void
+batch_let_wait(Batch *batch)
+{
+	batch->may_wait = true;
 }
 
 void
@@ -410,7 +417,7 @@ batch_add(Batch *batch, int64 id, Datum document, bool is_null)
 	}
 	else if (cache_enabled())
 		key = cache_key(&payload.pointer, batch->type);
-	if (batch->buffers.reading && OidIsValid(key.value))
+	if (batch->may_wait && batch->buffers.reading && OidIsValid(key.value))
 		wait_for_others(batch, id, &payload, &key);
 	else
 		take(batch, id, &payload, &key);

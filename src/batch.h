@@ -19,6 +19,8 @@ typedef struct Batch Batch;
  *				context, whose reset gives everything back, also after an error.  Errors
  *				name the document they are about, and the source, if that is not NULL.
  * batch_begin_load	The same for documents that only are to come into the cache.
+ * batch_let_wait	Allows documents in TOAST to be read a little later than they are added: whose
+ *				rows nobody takes away until batch_end, as an aggregate's arguments' may be.
  * batch_count	Has what the batch does added to totals[STATS_COUNTERS] as well, until its end.
  * batch_add	Adds a document, as a slot has it: TOAST pointer, inline or NULL.  It is
  *				not needed afterwards.  Needs an active snapshot.
@@ -26,6 +28,7 @@ typedef struct Batch Batch;
  */
 extern Batch *batch_begin(PreparedQuery *query, DocumentType type, const char *source, BatchDeliver deliver, void *arg);
 extern Batch *batch_begin_load(CacheLoad *load, DocumentType type, const char *source);
+extern void batch_let_wait(Batch *batch);
 extern void batch_count(Batch *batch, uint64 *totals);
 extern void batch_add(Batch *batch, int64 id, Datum document, bool is_null);
 extern void batch_end(Batch *batch);

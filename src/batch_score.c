@@ -224,6 +224,7 @@ score_add(ScoreCall *call, int n, const TupleTableSlot *slot, ExprContext *econt
 		MemoryContext old = MemoryContextSwitchTo(window);
 
 		call->batch = batch_begin(&call->prepared, call->plan.type, NULL, deliver, call);
+		batch_let_wait(call->batch);
 		batch_count(call->batch, totals);
 		MemoryContextSwitchTo(old);
 	}

@@ -63,6 +63,7 @@ score_source(FunctionCallInfo fcinfo, const Tokens *tokens, ArrayType *weights, 
 	if (ARR_NDIM(ids) == 0)
 		return;
 	batch = batch_begin(&query, source->type, source->name, deliver, arg);
+	batch_let_wait(batch);
 	source_read(source, ids, add_row_to_batch, batch);
 	batch_end(batch);
 }

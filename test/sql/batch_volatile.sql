@@ -47,6 +47,8 @@ WITH c AS MATERIALIZED (SELECT e FROM generate_series(1, 20) n, dropping(n) UNIO
 CREATE FUNCTION one(n integer) RETURNS multivec LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT e FROM emptying(n) LIMIT 1); END $$;
 EXPLAIN (COSTS OFF) SELECT max(maxsim('[[1,0,0,0,0,0,0,0]]', e)) FROM (SELECT one(n) AS e FROM generate_series(1, 20) n OFFSET 0) x;
 SELECT count(maxsim('[[1,0,0,0,0,0,0,0]]', e)) FROM (SELECT one(n) AS e FROM generate_series(1, 20) n OFFSET 0) x;
+-- the aggregate fetches a document at once
+SELECT cardinality(maxsim_topk((SELECT q FROM query), id, e, 500)) FROM (SELECT id, e FROM generate_series(1, 20) n, emptying(n) OFFSET 0) x;
 -- where it returns the query, or ids, documents are read ahead
 EXPLAIN (COSTS OFF) SELECT maxsim(q, e) FROM one(3) q, docs;
 EXPLAIN (COSTS OFF) SELECT maxsim('[[1,0,0,0,0,0,0,0]]', d.e) FROM emptying(3) x JOIN docs d ON d.id % 50 = x.id;
