@@ -40,6 +40,7 @@ typedef struct CallSite
 	PreparedQuery query;
 	Batch *batch; /* NULL: nothing is waiting to be scored */
 	MemoryContextCallback emptied;
+	bool has_one_query; /* and weights: the same for all rows, so that nobody need compare them */
 } CallSite;
 
 /* A group's state. */
@@ -197,6 +198,18 @@ emptied(void *arg)
 	site->query_value = NULL;
 }
 
+/* Whether an aggregate's argument, counted from 0, is a constant or a parameter, or not there. */
+static bool
+is_constant(const Aggref *aggregate, int n)
+{
+	const Node *expression;
+
+	if (n >= list_length(aggregate->aggargtypes))
+		return true;
+	expression = (const Node *) ((const TargetEntry *) list_nth(aggregate->args, n))->expr;
+	return IsA(expression, Const) || (IsA(expression, Param) && ((const Param *) expression)->paramkind == PARAM_EXTERN);
+}
+
 static CallSite *
 call_site(FunctionCallInfo fcinfo)
 {
@@ -204,20 +217,29 @@ call_site(FunctionCallInfo fcinfo)
 
 	if (site == NULL)
 	{
+		const Aggref *aggregate = AggGetAggref(fcinfo);
+
 		site = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(CallSite));
 		site->context = AllocSetContextCreate(fcinfo->flinfo->fn_mcxt, "maxsim_topk", ALLOCSET_DEFAULT_SIZES);
+		site->has_one_query = aggregate != NULL && is_constant(aggregate, 0) && is_constant(aggregate, 4);
 		fcinfo->flinfo->fn_extra = site;
 	}
 	return site;
 }
 
-/* Makes the call site's batch one for this query, of weights, unless NULL. */
+/* Makes the call site's batch one for the row's query and weights. */
 static void
-open_batch(CallSite *site, const Multivec *query, const ArrayType *weights)
+open_batch(CallSite *site, FunctionCallInfo fcinfo)
 {
+	const Multivec *query;
+	const ArrayType *weights;
 	MemoryContext old;
 	Tokens tokens;
 
+	if (site->has_one_query && site->batch != NULL)
+		return;
+	query = PG_GETARG_MULTIVEC_P(1);
+	weights = PG_NARGS() > 5 && !PG_ARGISNULL(5) ? PG_GETARG_ARRAYTYPE_P(5) : NULL;
 	if (site->query_value != NULL && (!query_same_value(site->query_value, query) ||
 									  !query_same_value(site->weights_value, weights)))
 	{
@@ -288,7 +310,7 @@ maxsim_topk_add(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(3))
 		PG_RETURN_POINTER(topk);
 
-	open_batch(site, PG_GETARG_MULTIVEC_P(1), PG_NARGS() > 5 && !PG_ARGISNULL(5) ? PG_GETARG_ARRAYTYPE_P(5) : NULL);
+	open_batch(site, fcinfo);
 	waiting = MemoryContextAlloc(context, sizeof(Waiting));
 	waiting->topk = topk;
 	waiting->is_null = PG_ARGISNULL(2);
