@@ -13,6 +13,10 @@ format converts what it gets.  What is read has dtype float16 or float32; bf16, 
 b1, which numpy lacks, come as float32, and keep their values.  NaN and infinity are
 errors of the server's, but for i8 and b1, which have no bits for them, ValueErrors here.
 
+An array of int8 is numbers like others, and Multivec(array, "i8") finds scales for them
+anew.  int8 components whose scales a model gave go through a list, since an array would be a
+multivec: execute("... multivec_i8(%s::integer[], %s)", (array.tolist(), scales.tolist())).
+
 The text form, that of queries without binary=True, does not say the format: it comes
 as float32, with the same values, and is many times slower.
 
