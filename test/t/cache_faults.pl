@@ -79,7 +79,9 @@ sub fault
 		usleep(200_000 + rand 700_000);
 		$code->();
 	}
-	$node->psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'h' AND backend_type = 'client backend'");
+	# nothing by its standard input: where the server is down, psql ends without reading that
+	run_command([$node->installed_command('psql'), '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'h' AND backend_type = 'client backend'"]);
 	$result = end_histories(@sessions);
 	is(join("\n", @{ $result->{wrong} }), '', "$what: no score is wrong");
 	is(join("\n", grep { $_ !~ $allowed } @{ $result->{errors} }), '', "$what: no errors but such as are to be expected");
