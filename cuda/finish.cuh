@@ -27,6 +27,19 @@ sum_lanes(float value)
 	return value;
 }
 
+/* The weighted sum for a Summer that has each query token in one lane. */
+template <class Summer>
+__device__ __forceinline__ float
+sum_tokens(const float *weights, const float maxima[Summer::COUNT])
+{
+	float sum = 0;
+
+#pragma unroll
+	for (int i = 0; i < Summer::COUNT; i++)
+		sum = fmaf(weights[Summer::token(i)], maxima[i], sum);
+	return sum_lanes(sum);
+}
+
 /* Query tokens in lanes, lane by lane. */
 template <int TOKENS>
 struct SumByLane
@@ -42,12 +55,7 @@ struct SumByLane
 	static __device__ __forceinline__ float
 	sum(const float *weights, const float maxima[COUNT])
 	{
-		float sum = 0;
-
-#pragma unroll
-		for (int i = 0; i < COUNT; i++)
-			sum = fmaf(weights[token(i)], maxima[i], sum);
-		return sum_lanes(sum);
+		return sum_tokens<SumByLane>(weights, maxima);
 	}
 };
 

@@ -15,6 +15,7 @@
  * Beyond a piece's last token the last one is repeated: that changes no maximum.
  */
 #include "packed_tile.cuh"
+#include "range.cuh"
 
 #include <type_traits>
 
@@ -40,24 +41,6 @@ struct PackedControl
 	PackedPowers powers;
 };
 
-/* A warp's pieces. */
-struct PackedRange
-{
-	uint32_t first;
-	uint32_t npieces;
-};
-
-/*
- * The order in which a range's pieces are taken: the first and the last, which can be
- * cut, before all others, so that their maxima have long arrived when they are added up.
- */
-static __device__ __forceinline__ const MaxsimPiece *
-piece_at(const MaxsimLaunch &launch, PackedRange range, uint32_t turn)
-{
-	return launch.pieces + range.first + (turn == 0 ? 0 : turn == 1 ? range.npieces - 1
-																	: turn - 1);
-}
-
 /* What is to be fetched next, the same in all lanes but for ahead. */
 struct PackedCursor
 {
@@ -68,7 +51,7 @@ struct PackedCursor
 };
 
 static __device__ __forceinline__ void
-look_ahead(const MaxsimLaunch &launch, PackedRange range, uint32_t turn, PackedCursor &cursor)
+look_ahead(const MaxsimLaunch &launch, PieceRange range, uint32_t turn, PackedCursor &cursor)
 {
 	if (turn < range.npieces)
 		cursor.ahead = __ldg((const uint4 *) piece_at(launch, range, turn) + threadIdx.x % 2);
@@ -85,7 +68,7 @@ keep_piece(const PackedCursor &cursor, uint32_t turn, PackedWarp *own)
 
 /* Fetches the cursor's next tokens, if there are any, and moves on. */
 static __device__ __forceinline__ void
-fetch_stage(const MaxsimLaunch &launch, const PackedShape &shape, PackedRange range, PackedCursor &cursor,
+fetch_stage(const MaxsimLaunch &launch, const PackedShape &shape, PieceRange range, PackedCursor &cursor,
 			PackedWarp *own, uint32_t ring, uint32_t stage)
 {
 	if (cursor.turn < range.npieces)
@@ -274,7 +257,7 @@ __launch_bounds__(MAXSIM_PACKED_WARPS_OF(N) * MAXSIM_WARP, 1)
 	const uint32_t ring = image + image_size + warp * ring_size;
 	PackedControl<N> *control = (PackedControl<N> *) (memory + image_size + blockDim.x / MAXSIM_WARP * ring_size);
 	PackedWarp *own = control->warps + warp;
-	PackedRange range = {0, 0};
+	PieceRange range = {0, 0};
 	PackedCursor cursor = {NULL, 0, 0, {0, 0, 0, 0}};
 	uint32_t ntiles = 0;
 

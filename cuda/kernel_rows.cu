@@ -11,6 +11,7 @@
  * comes once a block, to where the rings get to later.
  */
 #include "finish.cuh"
+#include "range.cuh"
 #include "wgmma.cuh"
 
 #define TILE 64
@@ -51,27 +52,9 @@ group_barrier(void)
 	barrier_among(1 + threadIdx.x / MAXSIM_WARPGROUP, MAXSIM_WARPGROUP);
 }
 
-/* A group's pieces. */
-struct RowsRange
-{
-	uint32_t first;
-	uint32_t npieces;
-};
-
-/*
- * The order in which a range's pieces are taken: the first and the last, which can be
- * cut, before all others, so that their maxima have long arrived when they are added up.
- */
-static __device__ __forceinline__ const MaxsimPiece *
-piece_at(const MaxsimLaunch &launch, RowsRange range, uint32_t turn)
-{
-	return launch.pieces + range.first + (turn == 0 ? 0 : turn == 1 ? range.npieces - 1
-																	: turn - 1);
-}
-
 /* Has a piece copied with the tile that is fetched next, and into the first-level cache. */
 static __device__ __forceinline__ void
-look_ahead(const MaxsimLaunch &launch, RowsRange range, uint32_t turn, MaxsimPiece *pieces)
+look_ahead(const MaxsimLaunch &launch, PieceRange range, uint32_t turn, MaxsimPiece *pieces)
 {
 	const uint32_t part = threadIdx.x % MAXSIM_WARPGROUP;
 
@@ -104,7 +87,7 @@ copy_tile(uint32_t to, const char *from, bool evict_first, Offset offset)
 
 /* Fetches the cursor's tile, if there is one, and moves on. */
 static __device__ __forceinline__ void
-fetch_tile(const MaxsimLaunch &launch, RowsRange range, RowsCursor &cursor, uint32_t to, MaxsimPiece *pieces)
+fetch_tile(const MaxsimLaunch &launch, PieceRange range, RowsCursor &cursor, uint32_t to, MaxsimPiece *pieces)
 {
 	if (cursor.turn < range.npieces && cursor.left > TILE)
 	{
@@ -213,7 +196,7 @@ __launch_bounds__(THREADS, 1)
 	const uint32_t number = threadIdx.x / MAXSIM_WARPGROUP * gridDim.x + blockIdx.x;
 	RowsGroup *group = control->groups + threadIdx.x / MAXSIM_WARPGROUP;
 	MaxsimRange start = {0, 0, 0};
-	RowsRange range = {0, 0};
+	PieceRange range = {0, 0};
 	uint4 query[STEPS][M];
 	uint32_t tile = 0;
 

@@ -239,12 +239,7 @@ struct SumByColumn
 	static __device__ __forceinline__ float
 	sum(const float *weights, const float maxima[COUNT])
 	{
-		float sum = 0;
-
-#pragma unroll
-		for (int i = 0; i < COUNT; i++)
-			sum = fmaf(weights[token(i)], maxima[i], sum);
-		return sum_lanes(sum);
+		return sum_tokens<SumByColumn>(weights, maxima);
 	}
 };
 
