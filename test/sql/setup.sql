@@ -17,6 +17,13 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN concat_ws(E'\n  ', state || ': ' || message, 'detail: ' || nullif(detail, ''), 'hint: ' || nullif(hint, ''));
 END $$;
 
+-- Scores are the same bits on one engine; maxsim() alone is always the CPU's, so that with a GPU two
+-- agree within the contract.
+CREATE FUNCTION agree(a float, b float, tolerance float) RETURNS boolean LANGUAGE sql STABLE AS $$
+	SELECT a IS NOT DISTINCT FROM b OR
+		abs(a - b) <= tolerance * abs(b) AND EXISTS (SELECT FROM maxsim_engines() WHERE active AND detail LIKE '% by engine cuda')
+$$;
+
 -- Small integers that look random: element k of token t of document d, -7 to 7.
 CREATE FUNCTION element(d integer, t integer, k integer) RETURNS integer
 	LANGUAGE sql IMMUTABLE PARALLEL SAFE AS

@@ -47,10 +47,6 @@ SELECT bool_and(maxsim_scores(q, ids, 'docs(id, i8)') = (SELECT array_agg(maxsim
 	bool_and(maxsim_scores(q, ids, 'docs(id, b1)') = (SELECT array_agg(maxsim(q, b1) ORDER BY id) FROM docs)) AS b1,
 	bool_and(maxsim_scores(q, ids, 'docs(id, mixed)') = (SELECT array_agg(maxsim(q, mixed) ORDER BY id) FROM docs)) AS mixed
 FROM queries, (SELECT array_agg(id::bigint ORDER BY id) AS ids FROM docs) s;
--- the same bits on one engine; maxsim() alone is always the CPU's, so that with a GPU two agree within the contract
-CREATE FUNCTION agree(a float, b float, tolerance float) RETURNS boolean LANGUAGE sql STABLE AS $$
-	SELECT a = b OR abs(a - b) <= tolerance * abs(b) AND EXISTS (SELECT FROM maxsim_engines() WHERE active AND detail LIKE '% by engine cuda')
-$$;
 CREATE FUNCTION both_ways(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	batched real[];

@@ -72,10 +72,6 @@ CREATE TABLE random AS SELECT format, n, random_tokens(n, n, 33)::multivec AS q,
 FROM unnest(ARRAY['f32', 'f16', 'bf16']) format, unnest(ARRAY[2, 3, 8, 17, 32, 33, 64, 100]) n;
 SELECT count(*), bool_and(maxsim(q, d, mask) = maxsim((SELECT multivec_concat_agg(multivec_slice(q, i, 1) ORDER BY i) FROM generate_series(1, n) i WHERE i % 3 <> 1), d)) AS same
 FROM random, LATERAL (SELECT array_agg((i % 3 <> 1)::integer ORDER BY i) AS mask FROM generate_series(1, n) i) m;
--- the same bits on one engine; maxsim() alone is always the CPU's, so that with a GPU two agree within the contract
-CREATE FUNCTION agree(a float, b float, tolerance float) RETURNS boolean LANGUAGE sql STABLE AS $$
-	SELECT a = b OR abs(a - b) <= tolerance * abs(b) AND EXISTS (SELECT FROM maxsim_engines() WHERE active AND detail LIKE '% by engine cuda')
-$$;
 SELECT bool_and(agree(maxsim(q, d, array_fill(1, ARRAY[n])), maxsim(q, d), 3e-5)) AS ones, bool_and(agree(maxsim(q, d, array_fill(4, ARRAY[n])), 4 * maxsim(q, d), 3e-5)) AS fours FROM random;
 SELECT maxsim('[[1e6],[1]]', '[[2]]'::multivec(1, f16), '{0,1}'), maxsim_mean('[[1e6],[1]]', '[[2]]'::multivec(1, f16), '{0,3}') AS mean;
 SELECT * FROM maxsim_matches('[[1e6],[1]]', '[[2]]'::multivec(1, f16), '{0,1}');
