@@ -9,13 +9,13 @@
  *		devices N				there are N of them, one without the file; of 0,
  *								there is no driver
  *		slow DEVICE MS			each of its batches takes MS milliseconds more
- *		fail CALL STATUS DEVICE FIRST N
- *								CALL, a name of call_names, number FIRST and the N - 1
- *								after it fail with STATUS, a name of status_names, on
- *								that device; on any, if it is -1
+ *		fail CALL STATUS DEVICE N
+ *								CALL, a name of call_names, fails with STATUS, a name of
+ *								status_names, on that device, on any if it is -1, until
+ *								N calls of this kind have failed in all
  *
- * and finds numbers in fake_cuda.counts, which outlives the process: the calls of
- * each kind so far, and the batches of each device.  fail counts from there.
+ * and finds numbers in fake_cuda.counts, which outlives the process: the failures of
+ * each kind of call so far, and the batches of each device.
  *
  * What the caller promises is checked; the process aborts where it is not kept.
  */
@@ -55,7 +55,7 @@ static const char *const status_names[] = {"ok", "pending", "unavailable", "inva
 /* fake_cuda.counts */
 typedef struct Counts
 {
-	_Atomic uint64_t calls[NUM_CALLS];
+	_Atomic uint64_t failures[NUM_CALLS];
 	_Atomic uint64_t batches[MAX_DEVICES];
 } Counts;
 
@@ -121,63 +121,79 @@ map_counts(void)
 	close(file);
 }
 
-/* Reads the orders: the number of devices, how slow one is, and what a call comes to. */
-static MaxsimCudaStatus
-read_orders(int device, Call call, uint64_t number, int *ndevices, int *slow)
+/* What the test's lines say of a call on a device. */
+typedef struct Orders
 {
+	int ndevices;
+	int slow;
+	MaxsimCudaStatus status; /* of the call, until there are so many failures */
+	uint64_t failures;
+} Orders;
+
+static Orders
+read_orders(int device, Call call)
+{
+	Orders orders = {.ndevices = 1, .status = MAXSIM_CUDA_OK};
 	FILE *file = fopen("fake_cuda", "re");
-	MaxsimCudaStatus status = MAXSIM_CUDA_OK;
 	char line[200];
 
-	*ndevices = 1;
-	*slow = 0;
 	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
 	{
 		char call_name[20];
 		char status_name[20];
 		int which;
 		int value;
-		unsigned long long first;
 		unsigned long long n;
 
 		if (sscanf(line, "devices %d", &value) == 1 && value <= MAX_DEVICES)
-			*ndevices = value;
+			orders.ndevices = value;
 		else if (sscanf(line, "slow %d %d", &which, &value) == 2)
-			*slow = which == device ? value : *slow;
-		else if (sscanf(line, "fail %19s %19s %d %llu %llu", call_name, status_name, &which, &first, &n) == 5)
+			orders.slow = which == device ? value : orders.slow;
+		else if (sscanf(line, "fail %19s %19s %d %llu", call_name, status_name, &which, &n) == 4)
 		{
-			if (strcmp(call_name, call_names[call]) != 0 || (which >= 0 && which != device) ||
-				number < first || number - first >= n)
+			if (strcmp(call_name, call_names[call]) != 0 || (which >= 0 && which != device))
 				continue;
 			for (int i = 0; i <= MAXSIM_CUDA_DEVICE_LOST; i++)
 			{
 				if (strcmp(status_name, status_names[i]) == 0)
-					status = i;
+					orders.status = i;
 			}
+			orders.failures = n;
 		}
 		else
 			violation("could not read the order: %s", line);
 	}
 	if (file != NULL)
 		fclose(file);
-	return status;
+	return orders;
+}
+
+/* Whether a call is to fail: then it is counted among the failures. */
+static bool
+is_to_fail(Call call, uint64_t failures)
+{
+	uint64_t n = atomic_load(&counts->failures[call]);
+
+	while (n < failures)
+	{
+		if (atomic_compare_exchange_weak(&counts->failures[call], &n, n + 1))
+			return true;
+	}
+	return false;
 }
 
 /*
- * Counts a call on a device, or with -1 on none, and says what it comes to.  A lost
- * device is lost to the whole process.
+ * Says what a call on a device, or with -1 on none, comes to.  A lost device is lost
+ * to the whole process.
  */
 static MaxsimCudaStatus
 order(int device, Call call, char *message)
 {
+	Orders orders = read_orders(device, call);
 	MaxsimCudaStatus status;
-	uint64_t number;
-	int ndevices;
-	int slow;
 
 	pthread_once(&counts_once, map_counts);
-	number = atomic_fetch_add(&counts->calls[call], 1) + 1;
-	status = read_orders(device, call, number, &ndevices, &slow);
+	status = is_to_fail(call, orders.failures) ? orders.status : MAXSIM_CUDA_OK;
 	if (status == MAXSIM_CUDA_DEVICE_LOST)
 		atomic_store(&lost, true);
 	if (atomic_load(&lost))
@@ -190,21 +206,13 @@ order(int device, Call call, char *message)
 static int
 device_count(void)
 {
-	int ndevices;
-	int slow;
-
-	read_orders(-1, CALL_COUNT, 0, &ndevices, &slow);
-	return ndevices;
+	return read_orders(-1, CALL_COUNT).ndevices;
 }
 
 static int
 slowness(int device)
 {
-	int ndevices;
-	int slow;
-
-	read_orders(device, CALL_COUNT, 0, &ndevices, &slow);
-	return slow;
+	return read_orders(device, CALL_COUNT).slow;
 }
 
 /* --- devices ----------------------------------------------------------------- */

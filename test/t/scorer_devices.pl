@@ -45,7 +45,7 @@ sub order { return order_of($node, @_) }
 
 my @calls = qw(count open register lane query submit wait alloc move);
 
-# How often a call was made so far, and the batches of each device.
+# How often a call has failed so far, and the batches of each device.
 sub counts
 {
 	my @numbers = unpack('Q*', slurp_file($node->data_dir . '/fake_cuda.counts'));
@@ -55,13 +55,13 @@ sub counts
 	return %counts;
 }
 
-# The line for a CALL that fails with a STATUS: the next one, on any device.
+# The line for a CALL that fails with a STATUS: the next one or N, on any device.
 sub fail_next
 {
 	my ($call, $status, $n) = @_;
 	my %counts = counts();
 
-	return "fail $call $status -1 " . ($counts{$call} + 1) . ' ' . ($n // 1);
+	return "fail $call $status -1 " . ($counts{$call} + ($n // 1));
 }
 
 # Batches of each device while the code runs.
@@ -222,12 +222,12 @@ restart_with('1', 'devices 1');
 is_down('the second device of one', 'unavailable', 'flash_maxsim.devices is "1", but there is no GPU 1: the only one is 0');
 restart_with('all', 'devices 0');
 is_down('no device', 'unavailable', 'no imaginary driver');
-restart_with('0,1', 'devices 2', 'fail open unavailable 1 1 999999');
+restart_with('0,1', 'devices 2', 'fail open unavailable 1 999999');
 is_down('a listed device that is of no use', 'unavailable', 'imaginary GPU 1: unavailable at open');
-restart_with('all', 'devices 2', 'fail open unavailable -1 1 999999');
+restart_with('all', 'devices 2', 'fail open unavailable -1 999999');
 is_down('all devices are of no use', 'unavailable', 'imaginary GPU 1: unavailable at open');
 
-restart_with('all', 'devices 3', 'fail open unavailable 0 1 999999');
+restart_with('all', 'devices 3', 'fail open unavailable 0 999999');
 ok(await_ready($node), 'of all devices, one is of no use');
 is($node->safe_psql('postgres', "SELECT string_agg(device, ',') FROM maxsim_engines() WHERE engine = 'cuda' AND available"),
 	'imaginary GPU 1,imaginary GPU 2', '... the others are used');
@@ -265,7 +265,7 @@ for my $case (['register', 'memory', 0], ['lane', 'memory', 1], ['open', 'lost',
 	my ($call, $status, $device) = @$case;
 	my $log = -s $node->logfile;
 
-	restart_with('all', 'devices 2', "fail $call $status $device 1 999999");
+	restart_with('all', 'devices 2', "fail $call $status $device 999999");
 	is_down("$call: $status at the start", 'restarting', "imaginary GPU $device: $status at $call");
 	ok(await(sub { substr(slurp_file($node->logfile), $log) =~ /tried again in 1000 ms.*tried again in 2000 ms/s }), '... and it is tried again, ever more seldom');
 	order('devices 2');

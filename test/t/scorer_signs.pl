@@ -219,7 +219,7 @@ sub check_large
 
 my $session = Scorer::Session->new($node);
 is(counted($node, 'documents_cpu, documents_scorer, fallbacks_failed', sub { check_large('a large table: the same scores', $session) }), '0|3198|0', '... of the devices, for auto');
-order('fail submit memory -1 1 999999999');
+order('fail submit memory -1 999999999');
 is(counted($node, 'documents_scorer, documents_cpu, fallbacks_failed > 0, refetched > 0', sub { check_large('without memory: the same scores', $session) }), '0|3198|t|t', '... of the CPU, which fetched again what devices had');
 for my $statement ($large, $weighted)
 {
