@@ -151,6 +151,13 @@ cache_low_water(const CacheTier *tier)
 	return Max(2, tier->nsegments / 32);
 }
 
+/* Segments of fresh documents that are not emptied before lasting ones. */
+static inline uint32
+cache_fresh_share(const CacheTier *tier)
+{
+	return Max(1, tier->nsegments / 10);
+}
+
 static inline uint64
 cache_entry_size(const CacheEntry *entry)
 {

@@ -75,32 +75,61 @@ load_largest(const CacheLoad *load)
 
 /* Whether the tiers have a document already. */
 static bool
-find(CacheLoad *load, const CacheKey *key)
+find(const CacheLoad *load, const CacheKey *key, CachedDocument *found)
 {
-	CachedDocument found;
-	uint64 size;
-	uint32 tier;
 	bool is_there;
 
 	cache_read_begin();
-	is_there = cache_lookup(key, &found);
+	is_there = cache_lookup(key, found);
 	cache_read_end();
 	/* it need not stay: only that it was there counts */
-	if (!is_there || (load->on_devices ? found.device_offset == CACHE_NOWHERE : found.host == NULL))
-		return false;
-	size = (uint64) found.ntokens * maxsim_row_size(found.format, found.dim);
-	tier = load->on_devices ? CACHE_DEVICE(found.device) : CACHE_HOST;
+	return is_there && (load->on_devices ? found->device_offset != CACHE_NOWHERE : found->host != NULL);
+}
+
+/* A document that was there takes its part of what the load may fill. */
+static void
+note_found(CacheLoad *load, const CachedDocument *found)
+{
+	uint64 size = (uint64) found->ntokens * maxsim_row_size(found->format, found->dim);
+	uint32 tier = load->on_devices ? CACHE_DEVICE(found->device) : CACHE_HOST;
+
 	load->tiers[tier].found += TYPEALIGN(cache_shared->tiers[tier].alignment, size);
+}
+
+bool
+load_is_first(const CacheLoad *load)
+{
+	for (uint32 i = 0; i < ntiers(load); i++)
+	{
+		if (cache_has(first_tier(load) + i) && cache_shared->tiers[first_tier(load) + i].documents > 0)
+			return false;
+	}
 	return true;
+}
+
+void
+load_count(CacheLoad *load, const CacheKey *key)
+{
+	CachedDocument found;
+
+	load->counted = true;
+	if (find(load, key, &found))
+		note_found(load, &found);
 }
 
 bool
 load_wants(CacheLoad *load, const CacheKey *key, Size size)
 {
+	CachedDocument found;
+
 	if (!OidIsValid(key->value))
 		load->uncached++;
-	else if (find(load, key))
+	else if (find(load, key, &found))
+	{
 		load->already++;
+		if (!load->counted)
+			note_found(load, &found);
+	}
 	else if (size > load->room)
 		load->too_large++;
 	else if (load->full)
@@ -143,15 +172,15 @@ drop_too_large(CacheLoad *load)
 
 /*
  * How many of the documents, from the first, go into what this load may still fill of
- * a tier: as many segments as it has, but those that are kept free, and what it holds
- * already.
+ * a tier: as many segments as it has, but those that are kept free or for fresh documents,
+ * and what it holds already.
  */
 static uint32
 fitting(const CacheLoad *load, uint32 number)
 {
 	const LoadedTier *loaded = &load->tiers[number];
 	const CacheTier *tier = &cache_shared->tiers[number];
-	uint32 limit = tier->nsegments - Min(cache_low_water(tier), tier->nsegments);
+	uint32 limit = tier->nsegments - Min(cache_low_water(tier) + Min(tier->count[SEGMENT_FRESH], cache_fresh_share(tier)), tier->nsegments);
 	uint64 left = (uint64) (limit - Min(loaded->segments, limit)) * tier->segment_size;
 	uint32 n = 0;
 

@@ -3,7 +3,8 @@
  *		Taking documents to a tier of the cache without scoring them.
  *
  * Documents are loaded as lasting ones.  A load fills each arena once: what exceeds it
- * is left out, rather than to replace what the same load has brought.
+ * is left out, rather than to replace what the same load has brought, or what of its
+ * source was there: a source that can be read twice is counted first.
  */
 #ifndef MAXSIM_CACHE_LOAD_H
 #define MAXSIM_CACHE_LOAD_H
@@ -34,8 +35,9 @@ typedef struct CacheLoad
 	uint64 no_room;
 	uint64 bytes; /* of loaded */
 
-	Size room; /* of a buffer */
-	bool full; /* nothing more is loaded */
+	Size room;    /* of a buffer */
+	bool counted; /* what is there of the source, before anything was loaded */
+	bool full;    /* nothing more is loaded */
 	uint32 incarnation;
 	uint32 turn;
 	TimestampTz blocked_since;  /* 0: it is not */
@@ -47,6 +49,9 @@ typedef struct CacheLoad
 /*
  * load_tier_missing	NULL, or why nothing can be loaded to the devices, or the host arena.
  * load_init	Starts a load, in the current memory context.
+ * load_is_first	Whether there is nothing in the tier.
+ * load_count	Counts a document of the source before any is added, which then must have been done
+ *				for all of them.
  * load_wants	Whether a document of size bytes is to be fetched and added; else it
  *				has been counted.
  * load_add		A document that has been fetched; its elements must stay until load_run.
@@ -57,6 +62,8 @@ typedef struct CacheLoad
  */
 extern const char *load_tier_missing(bool on_devices);
 extern void load_init(CacheLoad *load, bool on_devices);
+extern bool load_is_first(const CacheLoad *load);
+extern void load_count(CacheLoad *load, const CacheKey *key);
 extern bool load_wants(CacheLoad *load, const CacheKey *key, Size size);
 extern void load_add(CacheLoad *load, const CacheKey *key, MaxsimFormat format, const void *elements,
 					 uint32 ntokens, uint32 dim);

@@ -80,7 +80,7 @@ few_entries(void)
 static CacheSegment *
 choose_victim(CacheTier *tier)
 {
-	SegmentKind first = tier->count[SEGMENT_FRESH] > Max(1, tier->nsegments / 10) ? SEGMENT_FRESH : SEGMENT_LASTING;
+	SegmentKind first = tier->count[SEGMENT_FRESH] > cache_fresh_share(tier) ? SEGMENT_FRESH : SEGMENT_LASTING;
 	CacheSegment *victims[SEGMENT_KINDS] = {NULL};
 
 	for (uint32 i = 0; i < tier->nsegments; i++)

@@ -17,10 +17,13 @@
 #include "batch.h"
 #include "prewarm.h"
 #include "source.h"
+#include "toast.h"
 
 /* A call of maxsim_prewarm. */
 typedef struct Prewarm
 {
+	const Source *source;
+	ArrayType *ids; /* NULL: all */
 	Batch *batch;
 	CacheLoad load;
 	PrewarmProgress *progress;
@@ -53,6 +56,22 @@ load_row(void *arg, int64 id, Datum document, bool is_null)
 	progress_update(prewarm->progress, &prewarm->load);
 	if (prewarm->interval_ms > 0)
 		give_notice(prewarm);
+}
+
+/* A SourceRow, when the source is read for the first of two times. */
+static void
+count_row(void *arg, int64 id, Datum document, bool is_null)
+{
+	Prewarm *prewarm = arg;
+	struct varatt_external pointer;
+	uint32 size;
+	CacheKey key;
+
+	(void) id;
+	if (is_null || !toast_is_external((struct varlena *) DatumGetPointer(document), &pointer, &size))
+		return;
+	key = cache_key(&pointer, prewarm->source->type);
+	load_count(&prewarm->load, &key);
 }
 
 /* How many rows there will be; 0: not known. */
@@ -108,18 +127,27 @@ choose_devices(const char *tier)
 }
 
 static void
-load_source(Prewarm *prewarm, const Source *source, ArrayType *ids, bool on_devices)
+read_rows(Prewarm *prewarm, SourceRow row)
+{
+	if (prewarm->ids == NULL)
+		source_read_all(prewarm->source, row, prewarm);
+	else if (ARR_NDIM(prewarm->ids) > 0)
+		source_read(prewarm->source, prewarm->ids, row, prewarm);
+}
+
+/* Reading twice is only for what is no more than a table: a view may do anything. */
+static void
+load_source(Prewarm *prewarm, bool on_devices)
 {
 	load_init(&prewarm->load, on_devices);
 	prewarm->last_notice = GetCurrentTimestamp();
-	prewarm->progress = progress_begin(source->name, expected_rows(source, ids));
+	prewarm->progress = progress_begin(prewarm->source->name, expected_rows(prewarm->source, prewarm->ids));
 	PG_TRY();
 	{
-		prewarm->batch = batch_begin_load(&prewarm->load, source->type, source->name);
-		if (ids == NULL)
-			source_read_all(source, load_row, prewarm);
-		else if (ARR_NDIM(ids) > 0)
-			source_read(source, ids, load_row, prewarm);
+		if (prewarm->source->is_plain && !load_is_first(&prewarm->load))
+			read_rows(prewarm, count_row);
+		prewarm->batch = batch_begin_load(&prewarm->load, prewarm->source->type, prewarm->source->name);
+		read_rows(prewarm, load_row);
 		batch_end(prewarm->batch);
 	}
 	PG_FINALLY();
@@ -139,7 +167,6 @@ maxsim_prewarm(PG_FUNCTION_ARGS)
 	char *name = PG_ARGISNULL(0) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(0));
 	double interval = PG_ARGISNULL(3) ? 0 : PG_GETARG_FLOAT8(3);
 	bool on_devices;
-	Source *source;
 	TupleDesc tupdesc;
 	Datum values[7];
 	bool nulls[7] = {false};
@@ -154,10 +181,10 @@ maxsim_prewarm(PG_FUNCTION_ARGS)
 	if (ids != NULL)
 		source_check_ids(ids);
 	on_devices = choose_devices(PG_ARGISNULL(2) ? "auto" : text_to_cstring(PG_GETARG_TEXT_PP(2)));
-	source = source_resolve(name, fcinfo->flinfo->fn_oid);
-
+	prewarm.source = source_resolve(name, fcinfo->flinfo->fn_oid);
+	prewarm.ids = ids;
 	prewarm.interval_ms = interval * 1000;
-	load_source(&prewarm, source, ids, on_devices);
+	load_source(&prewarm, on_devices);
 
 	values[n++] = Int64GetDatum(prewarm.load.documents);
 	values[n++] = Int64GetDatum(prewarm.load.loaded);
