@@ -97,11 +97,15 @@ static bool
 has_call(Node *node, void *context)
 {
 	BatchCall call;
+	Node **part;
 
 	if (node == NULL)
 		return false;
 	if (batch_call_read(node, &call))
 		return true;
+	part = batch_call_first_part(node);
+	if (part != NULL)
+		return has_call(*part, context);
 	return batch_call_is_unconditional(node) && expression_tree_walker(node, has_call, context);
 }
 
@@ -118,6 +122,9 @@ batch_call_is_unconditional(Node *node)
 	{
 		case T_FuncExpr:
 		case T_OpExpr:
+		case T_ScalarArrayOpExpr:
+		case T_NullIfExpr:
+		case T_BooleanTest:
 		case T_RelabelType:
 		case T_CoerceViaIO:
 		case T_CoerceToDomain:
@@ -131,5 +138,25 @@ batch_call_is_unconditional(Node *node)
 			return true;
 		default:
 			return false;
+	}
+}
+
+Node **
+batch_call_first_part(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_BoolExpr:
+			return (Node **) &linitial(((BoolExpr *) node)->args);
+		case T_CoalesceExpr:
+			return (Node **) &linitial(((CoalesceExpr *) node)->args);
+		case T_CaseExpr:
+		{
+			CaseExpr *choice = (CaseExpr *) node;
+
+			return choice->arg != NULL ? (Node **) &choice->arg : (Node **) &linitial_node(CaseWhen, choice->args)->expr;
+		}
+		default:
+			return NULL;
 	}
 }

@@ -30,10 +30,13 @@ typedef struct BatchCall
  * batch_call_within	Whether an expression has such a call that is made for every row.
  * batch_call_is_unconditional	Whether all arguments of a node are computed, whatever their
  *					values.
+ * batch_call_first_part	Of a node that may not compute all its arguments, the place of the one
+ *					that it computes first and so always; NULL: there is none.
  */
 extern bool batch_call_read(Node *node, BatchCall *call);
 extern List *batch_call_arguments(const BatchCall *call);
 extern bool batch_call_within(Node *node);
 extern bool batch_call_is_unconditional(Node *node);
+extern Node **batch_call_first_part(Node *node);
 
 #endif /* MAXSIM_BATCH_CALL_H */

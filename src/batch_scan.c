@@ -3,8 +3,8 @@
  *		The custom scan node that scores maxsim() in batches: see batch_scan.h.
  *
  * It takes rows from its child, a window of them, gives their documents to batches, keeps
- * of the rows the columns that its target list uses, and hands them on with their scores when the batches
- * have delivered.  Between windows it holds nothing of what others need: no slot of the
+ * of the rows the columns that its target list and conditions use, and hands those on that meet
+ * the conditions, with their scores, when the batches have delivered.  Between windows it holds nothing of what others need: no slot of the
  * scorer's, no epoch of the cache's.
  */
 #include "postgres.h"
@@ -54,7 +54,7 @@ typedef struct BatchScanState
 	int nrows;
 	int next;
 	bool read_whole; /* all rows will be asked for */
-	int64 handed_on; /* rows, since the start or a rescan */
+	int64 ndone;     /* rows, handed on or found not to be wanted, since the start or a rescan */
 	bool at_end;
 	Figures figures;
 	Figures *shared; /* a worker's own, or all workers' [nworkers]; NULL: none */
@@ -98,15 +98,17 @@ read_private(const List *list)
 	return call;
 }
 
-/* Finds the columns of the child's rows that are kept: those that the target list uses. */
+/* Finds the columns of the child's rows that are kept: those that the target list or conditions use. */
 static void
 find_columns(BatchScanState *state, EState *estate)
 {
 	TupleDesc rows = ExecGetResultType(outerPlanState(&state->css));
+	const Plan *plan = state->css.ss.ps.plan;
 	Bitmapset *used = NULL;
 	TupleDesc kept;
 
-	pull_varattnos((Node *) state->css.ss.ps.plan->targetlist, INDEX_VAR, &used);
+	pull_varattnos((Node *) plan->targetlist, INDEX_VAR, &used);
+	pull_varattnos((Node *) plan->qual, INDEX_VAR, &used);
 	state->ncolumns = rows->natts;
 	state->kept = palloc(rows->natts * sizeof(int));
 	for (int i = 0; i < rows->natts; i++)
@@ -191,7 +193,7 @@ keep_row(BatchScanState *state, TupleTableSlot *slot)
 static void
 read_window(BatchScanState *state)
 {
-	int size = state->read_whole ? LAST_WINDOW : (int) Max(Min(state->handed_on, LAST_WINDOW), 1);
+	int size = state->read_whole ? LAST_WINDOW : (int) Max(Min(state->ndone, LAST_WINDOW), 1);
 	Size bytes = 0;
 
 	state->next = state->nrows = 0;
@@ -251,25 +253,38 @@ fill_scan_tuple(BatchScanState *state, int n)
 	ExecStoreVirtualTuple(scan);
 }
 
+/* Whether the row meets the conditions. */
+static bool
+passes(CustomScanState *node, ExprContext *econtext)
+{
+	if (ExecQual(node->ss.ps.qual, econtext))
+		return true;
+	InstrCountFiltered1(node, 1);
+	return false;
+}
+
 static TupleTableSlot *
 next_row(CustomScanState *node)
 {
 	BatchScanState *state = (BatchScanState *) node;
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 
-	if (state->next == state->nrows)
+	do
 	{
-		if (!state->at_end)
-			read_window(state);
-		if (state->nrows == 0 || state->next == state->nrows)
-			return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
-	}
-	ResetExprContext(econtext);
-	fill_scan_tuple(state, state->next++);
-	state->handed_on++;
+		if (state->next == state->nrows)
+		{
+			if (!state->at_end)
+				read_window(state);
+			if (state->nrows == 0 || state->next == state->nrows)
+				return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
+		}
+		ResetExprContext(econtext);
+		fill_scan_tuple(state, state->next++);
+		state->ndone++;
+		econtext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
+	} while (!passes(node, econtext));
 	if (node->ss.ps.ps_ProjInfo == NULL)
 		return node->ss.ss_ScanTupleSlot;
-	econtext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
 	return ExecProject(node->ss.ps.ps_ProjInfo);
 }
 
@@ -285,7 +300,7 @@ reset(BatchScanState *state)
 	state->rows = NULL;
 	state->nrows = state->next = 0;
 	state->at_end = false;
-	state->handed_on = 0;
+	state->ndone = 0;
 	MemoryContextResetOnly(state->context);
 }
 

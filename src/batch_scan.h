@@ -23,7 +23,7 @@ extern bool maxsim_enable_batch_scan;
  * Its scan tuple, described by custom_scan_tlist, is the child's row and then the scores, each
  * as the call that it is: the query and the weights that are one for all rows are read there,
  * and nowhere else, since a plan that goes to a parallel worker is written out as text.  Of
- * the row it has only the columns that the node's target list uses; the others are NULL.
+ * the row it has only the columns that the node's target list or conditions use; the others are NULL.
  */
 typedef struct BatchScanCall
 {

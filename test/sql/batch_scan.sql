@@ -70,6 +70,26 @@ SELECT node_output(s) FROM (VALUES
 SELECT note, count(maxsim('[[1,2,3,4]]', d)), max(maxsim('[[1,2,3,4]]', d)), sum(gen), max(b.gen + b.id) FILTER (WHERE grp > 1), count(b), max(row_to_json(b)::text)
 	FROM broad b GROUP BY ROLLUP (note) HAVING max(maxsim('[[1,2,3,4]]', d)) > 0 ORDER BY note;
 
+-- conditions: the first with a call, and those after it; what else is computed of a row is computed behind them
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id, 100 / grp, maxsim('[[1,2,3,4]]', d) FROM docs
+	WHERE grp > 0 AND maxsim('[[1,2,3,4]]', d) > 20 AND maxsim('[[1,2,3,4]]', d) <> 22 ORDER BY maxsim('[[1,2,3,4]]', d) DESC, id LIMIT 3;
+SELECT id, 100 / grp, maxsim('[[1,2,3,4]]', d) FROM docs
+	WHERE grp > 0 AND maxsim('[[1,2,3,4]]', d) > 20 AND maxsim('[[1,2,3,4]]', d) <> 22 ORDER BY maxsim('[[1,2,3,4]]', d) DESC, id LIMIT 3;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id, maxsim('[[0,1,0,1]]', d) FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 20 OR 1 / (id - 101) = 0;
+SELECT error_of($$ SELECT count(*) FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 20 OR 1 / (id - 101) = 0 $$);
+SELECT count(*), sum(s) FROM (SELECT maxsim('[[0,1,0,1]]', d) AS s FROM docs WHERE id < 101 AND (maxsim('[[1,2,3,4]]', d) > 20 OR 1 / (id - 101) <> 0)) x;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT grp, max(maxsim('[[0,1,0,1]]', d)) FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 20 GROUP BY grp;
+SELECT grp, max(maxsim('[[0,1,0,1]]', d)), count(*) FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 20 GROUP BY grp ORDER BY grp;
+EXPLAIN (COSTS OFF) SELECT x.id FROM docs x LEFT JOIN queries ON qid = x.id WHERE COALESCE(maxsim(q, x.d), 5) > 2;
+
+-- what COALESCE, CASE, AND and OR always compute
+EXPLAIN (COSTS OFF, VERBOSE) SELECT COALESCE(maxsim('[[1,2,3,4]]', d), id), CASE WHEN maxsim('[[1,2,3,4]]', d) > 20 THEN a END, maxsim('[[1,2,3,4]]', d) > 2 OR id / 0 > 1 FROM docs;
+SELECT id, COALESCE(maxsim('[[1,2,3,4]]', d), -id), CASE WHEN maxsim('[[1,2,3,4]]', d) > 20 THEN id / grp END,
+	CASE maxsim('[[1,2,3,4]]', d)::integer % 3 WHEN 1 THEN a END, maxsim('[[1,2,3,4]]', d) IS NOT NULL OR id / (id - 101) > 1 AS either FROM docs WHERE id % 20 = 1 AND id < 101 ORDER BY id;
+
+EXPLAIN (COSTS OFF, VERBOSE) SELECT sum(COALESCE(maxsim('[[1,2,3,4]]', d), id)), count(CASE WHEN maxsim('[[1,2,3,4]]', d) > 20 THEN a END) FROM docs;
+SELECT sum(COALESCE(maxsim('[[1,2,3,4]]', d), id)), count(CASE WHEN maxsim('[[1,2,3,4]]', d) > 20 THEN a END) FROM docs;
+
 -- a parameter that stays one, and cursors
 PREPARE best(multivec) AS SELECT id FROM docs ORDER BY maxsim($1, d) DESC NULLS LAST, id LIMIT 3;
 SET plan_cache_mode = force_generic_plan;
@@ -80,13 +100,15 @@ RESET plan_cache_mode;
 EXPLAIN (COSTS OFF) DECLARE c CURSOR FOR SELECT maxsim('[[1,2,3,4]]', d) FROM docs;
 EXPLAIN (COSTS OFF) DECLARE c CURSOR FOR SELECT maxsim('[[1,2,3,4]]', d) FROM docs ORDER BY 1;
 
--- not where rows may not be wanted or may change, nor for few, nor on conditions
+-- not where rows may not be wanted or may change, nor for few, nor what may not have to be computed
 EXPLAIN (COSTS OFF) SELECT maxsim('[[1,2,3,4]]', d) FROM docs LIMIT 3;
 EXPLAIN (COSTS OFF) SELECT maxsim('[[1,2,3,4]]', d) FROM docs FOR UPDATE;
 EXPLAIN (COSTS OFF) SELECT id FROM docs ORDER BY maxsim('[[1,2,3,4]]', d) LIMIT 3 FOR UPDATE;
 EXPLAIN (COSTS OFF) UPDATE docs SET grp = maxsim('[[1,2,3,4]]', d);
 EXPLAIN (COSTS OFF) SELECT maxsim('[[1]]', q) FROM queries;
-EXPLAIN (COSTS OFF) SELECT id FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 2;
+EXPLAIN (COSTS OFF) SELECT id FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 2 LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT id FROM docs WHERE grp = 1 OR maxsim('[[1,2,3,4]]', d) > 2;
+EXPLAIN (COSTS OFF) SELECT x.id FROM docs x LEFT JOIN queries ON maxsim(q, x.d) > 2;
 EXPLAIN (COSTS OFF) SELECT CASE WHEN grp = 1 THEN maxsim('[[1,2,3,4]]', d) END FROM docs;
 SELECT count(CASE WHEN id < 3 THEN maxsim('[[1,2,3,4]]', d) END) FROM docs;
 
@@ -95,6 +117,12 @@ INSERT INTO docs SELECT 200, 0, NULL, '{{1,2}}';
 CREATE FUNCTION one_score() RETURNS real LANGUAGE sql AS $$ SELECT maxsim('[[1,2,3,4]]', a) FROM docs $$;
 SELECT one_score();
 SELECT error_of($$ SELECT max(maxsim('[[1,2,3,4]]', a)) FROM docs $$);
+DELETE FROM docs WHERE id = 200;
+
+-- ... nor are those that were read ahead and fail
+INSERT INTO docs SELECT 200, 0, NULL, '{{1,2}}';
+CREATE FUNCTION one_id() RETURNS integer LANGUAGE sql AS $$ SELECT id FROM docs WHERE maxsim('[[1,2,3,4]]', a) > -1000 AND id > 10 $$;
+SELECT one_id();
 DELETE FROM docs WHERE id = 200;
 
 -- off
@@ -113,6 +141,8 @@ BEGIN
 END $$;
 SELECT key, value FROM jsonb_each_text(explained('', $$ SELECT max(maxsim('[[1,2,3,4]]', d)) FROM docs $$))
 	WHERE key IN ('Custom Plan Provider', 'Documents', 'Batch Windows', 'Host Cache Hits', 'GPU Cache Hits') ORDER BY key;
+SELECT key, value FROM jsonb_each_text(explained('', $$ SELECT count(*) FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 20 $$))
+	WHERE key IN ('Custom Plan Provider', 'Documents', 'Actual Rows', 'Rows Removed by Filter') ORDER BY key;
 SELECT count(*) FROM jsonb_each_text(explained(', COSTS OFF', $$ SELECT max(maxsim('[[1,2,3,4]]', d)) FROM docs $$))
 	WHERE key IN ('Engine', 'Documents', 'Batch Windows', 'Fetch Time');
 

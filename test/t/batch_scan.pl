@@ -154,14 +154,38 @@ sub expression
 	my $call = call($t, undef, $alias);
 	my $a = defined $alias ? "$alias." : '';
 
-	return pick($call, $call, $call, "1 - $call", "$call\::numeric", "$call\::text", "CASE WHEN ${a}id % 2 = 0 THEN $call END", "COALESCE($call, -1)",
+	return pick($call, $call, $call, "1 - $call", "$call\::numeric", "$call\::text", "CASE WHEN ${a}id % 2 = 0 THEN $call END", "COALESCE($call, -1)", "COALESCE($call, length(${a}wide))", "CASE WHEN $call > 1 THEN ${a}wide ELSE $call\::text END",
+		"CASE ($call)::int WHEN 1 THEN ${a}grp WHEN ${a}grp THEN 100 / (1 + ${a}grp) ELSE length(${a}wide) END",
 		"$call + " . call($t, undef, $alias), "$call > 3", "$call IS NULL", "NULLIF($call, 2)", "greatest($call, 1)", "row($call, ${a}id)", "ARRAY[$call]",
 		"$call > 0 OR ${a}id % 3 = 0", "abs($call)", "($call, ${a}grp) IS NULL");
 }
 
 sub order { return pick('', ' ASC', ' DESC', ' DESC NULLS LAST', ' NULLS FIRST') }
 sub limit { return pick('', ' LIMIT 5', ' LIMIT 10', ' LIMIT 1', ' LIMIT 7 OFFSET 3', ' OFFSET 4', ' LIMIT 0', ' FETCH FIRST 6 ROWS WITH TIES', ' LIMIT (SELECT 4)') }
-sub where { return pick('', '', '', ' WHERE id % 2 = 1', ' WHERE grp = 1', ' WHERE grp IN (0, 3)', ' WHERE id < 70', ' WHERE false', ' WHERE d IS NOT NULL', ' WHERE gen > 20') }
+
+# A condition with a call, of a table's row.
+sub condition
+{
+	my ($t, $alias) = @_;
+	my $a = defined $alias ? "$alias." : '';
+	my $call = call($t, undef, $alias);
+
+	return pick("$call > 2", "$call IS NOT NULL", "$call BETWEEN -3 AND 6", "NOT ($call < 2)", "($call > 0) IS NOT TRUE", "$call = ANY (ARRAY[0, 1, 2, 3, 4]::real[])",
+		"$call > 3 OR ${a}id % 3 = 0", "${a}id % 3 = 0 OR $call > 3", "COALESCE($call, 5) > 2", "COALESCE(${a}grp, $call) > 2", "NULLIF($call, 2) < 4",
+		"CASE WHEN $call > 1 THEN ${a}grp > 1 ELSE ${a}wide IS NULL END", "CASE ${a}grp WHEN 1 THEN $call > 2 ELSE true END", "$call > " . call($t, undef, $alias),
+		"$call > 1 AND 1000 / ($call + 1000)::int >= 0", "$call < (SELECT 5)", "$call > 1 AND EXISTS (SELECT 1 FROM other WHERE doc_id = ${a}id)");
+}
+
+sub where
+{
+	my ($t, $alias) = @_;
+	my $a = defined $alias ? "$alias." : '';
+	my $plain = pick('', '', '', "${a}id % 2 = 1", "${a}grp = 1", "${a}grp IN (0, 3)", "${a}id < 70", 'false', "${a}d IS NOT NULL", "${a}gen > 20");
+	my @conditions = (($plain ne '' ? $plain : ()), (rand() < 0.25 ? condition($t, $alias) : ()));
+
+	return @conditions ? ' WHERE ' . join(' AND ', rand() < 0.5 ? @conditions : reverse @conditions) : '';
+}
+
 sub from { return pick('docs', 'docs', 'docs', 'docs', 'v', 'sv', 'rls') }
 
 # Aggregates of a table x: of scores, and of all that else a row has.
@@ -171,6 +195,7 @@ sub aggregates
 	my $m = call($t, $q, 'x');
 	my @all = ("max($m)", "count($m)", 'min(' . call($t, undef, 'x') . ')', "max($m + x.grp)", "bool_or($m > x.gen)", "count(DISTINCT $m)",
 		"max($m) FILTER (WHERE x.grp > 1)", "max(x.id) FILTER (WHERE $m > 2)", 'count(*) FILTER (WHERE x.gen % 4 = 0)', "max(CASE WHEN x.grp = 1 THEN $m END)",
+		"sum(COALESCE($m, length(x.wide))::numeric)", "max(CASE WHEN $m > 1 THEN x.wide END)", "bool_and($m > 0 OR x.gen > 9)",
 		"string_agg(x.wide, ',' ORDER BY $m, x.id)", 'array_agg(x.id ORDER BY x.gen DESC, x.id)', "percentile_disc(0.5) WITHIN GROUP (ORDER BY $m)",
 		'count(x)', 'count(x.*)', 'max(x::text)', 'min(row_to_json(x)::text)', 'max(x.ctid::text)', 'min(x.tableoid::regclass::text)', 'count(x.xmin)',
 		'sum(x.gen)', 'count(x.e)', 'max(x.d::text)', 'max(length(x.wide))', 'count(DISTINCT x.wide)', 'sum(multivec_ntokens(x.e))', 'sum(x.id)');
@@ -182,7 +207,7 @@ sub aggregates
 sub aggregation
 {
 	my ($t) = @_;
-	my ($q, $w, $table) = (query_of($t), where(), pick('docs', 'broad', 'broad', 'broad'));
+	my ($q, $w, $table) = (query_of($t), where($t, 'x'), pick('docs', 'broad', 'broad', 'broad'));
 	my $aggregates = aggregates($t, $q);
 	my $m = call($t, $q, 'x');
 	my $group = pick('grp', 'gen', 'id % 3, grp', 'wide', 'd::text', 'length(wide), grp', 'id, wide, e::text');
@@ -200,7 +225,7 @@ sub aggregation
 		sub { ("SELECT x.wide, x.id, x.gen, x.e, max($m) FROM broad x$w GROUP BY id", 0) },
 		sub { ("SELECT x, $aggregates FROM broad x$w GROUP BY id", 0) },
 		sub { ("SELECT o.w, $aggregates FROM $table x JOIN other o ON o.doc_id = x.id GROUP BY o.w", 0) },
-		sub { ("SELECT $aggregates FROM (SELECT *, ctid, tableoid, xmin FROM $table$w ORDER BY grp, id OFFSET 0) x", 1) },
+		sub { ("SELECT $aggregates FROM (SELECT *, ctid, tableoid, xmin FROM $table x$w ORDER BY grp, id OFFSET 0) x", 1) },
 	);
 	return $forms[ rand @forms ]->();
 }
@@ -209,7 +234,7 @@ sub aggregation
 sub statement
 {
 	my ($t) = @_;
-	my ($x, $q, $w, $o, $l, $f) = (expression($t), query_of($t), where(), order(), limit(), from());
+	my ($x, $q, $w, $o, $l, $f) = (expression($t), query_of($t), where($t), order(), limit(), from());
 	my $m = call($t, $q);
 	my $dx = call($t, $q, 'x');
 	my @forms = (
@@ -222,6 +247,9 @@ sub statement
 		sub { ("SELECT id, " . join(', ', map { call($t) } 1 .. pick(3, 4, 5, 6)) . " FROM docs$w", 0) },
 		sub { ("SELECT x.id, $dx FROM docs x JOIN other o ON o.doc_id = x.id WHERE o.w < 4 ORDER BY $dx$o, x.id, o.oid$l", 1) },
 		sub { ("SELECT x.id, o.oid, $dx, " . expression($t, 'x') . " FROM docs x LEFT JOIN other o ON o.doc_id = x.id", 0) },
+		sub { ("SELECT x.id, o.oid, x.wide FROM docs x LEFT JOIN other o ON o.doc_id = x.id WHERE COALESCE($dx, o.w) > 2 AND " . condition($t, 'x'), 0) },
+		sub { ("SELECT x.id, y.id, maxsim(x.e, y.d) FROM docs x JOIN docs y ON y.grp = x.grp WHERE multivec_ntokens(x.e) > 0 AND maxsim(x.e, y.d) > 2", 0) },
+		sub { ("SELECT id, $x, generate_series(1, 2) FROM $f WHERE " . condition($t), 0) },
 		sub { ("SELECT o.oid, s.s FROM other o LEFT JOIN (SELECT id, $x AS s FROM docs OFFSET 0) s ON s.id = o.doc_id", 0) },
 		sub { ("SELECT o.oid, s.id, s.s FROM (SELECT id, $x AS s FROM docs) s FULL JOIN other o ON s.id = o.doc_id", 0) },
 		sub { ("SELECT qid, b.* FROM queries, LATERAL (SELECT id, maxsim(q, d) AS s FROM docs$w ORDER BY s$o, id LIMIT 4) b ORDER BY qid, 3$o, 2", 1) },
@@ -240,8 +268,8 @@ sub statement
 		sub { ("SELECT * FROM scored ORDER BY s$o, id$l", 1) },
 		sub { ("SELECT grp, count(*), max(s), min(s) FROM scored GROUP BY grp ORDER BY grp", 1) },
 		sub { ("(SELECT id, $m AS s FROM docs$w) UNION ALL (SELECT id, " . call($t) . " FROM v) ORDER BY 2$o, 1$l", 1) },
-		# PostgreSQL 18 fails to plan some of these without hashing: "unrecognized node type: 0" in create_plan_recurse
-		sub { ("SELECT id, $m FROM docs$w " . ($node->pg_version < 18 ? 'UNION' : 'UNION ALL') . ' SELECT oid, w FROM other', 0) },
+		# not UNION: PostgreSQL 17.12 and 18 fail to plan some with parallel workers, of any functions ("unrecognized node type: 0")
+		sub { ("SELECT DISTINCT * FROM (SELECT id, $m FROM docs$w UNION ALL SELECT oid, w FROM other) u", 0) },
 		sub { ("SELECT ($m)::int FROM docs INTERSECT SELECT w FROM other", 0) },
 		sub { ("SELECT grp, max($m), count($m), min(1 - $m), count(*) FROM $f$w GROUP BY grp ORDER BY grp", 1) },
 		sub { ("SELECT max($m), sum(($m)::numeric), count(DISTINCT $m), count(*) FILTER (WHERE $m > 2), max($m) FILTER (WHERE id % 2 = 0) FROM $f$w", 1) },
@@ -400,6 +428,7 @@ foreach my $round (1 .. $rounds)
 	{
 		$nodes{explained}++ if $plan ne '';
 		$nodes{scan}++ if $plan =~ /Custom Scan \(MaxSim\)/;
+		$nodes{filter}++ if $plan =~ /Custom Scan \(MaxSim\).*\n\s*Filter:/;
 		$nodes{aggregate}++ if $plan =~ /Aggregate.*\n.*Custom Scan \(MaxSim\)/;
 		$nodes{gather_merge}++ if $plan =~ /Gather Merge(?s:.*)Custom Scan \(MaxSim\)/;
 	}
@@ -440,6 +469,7 @@ $standby->stop;
 is($different, 0, "$run statements, $failing of them errors: all the same");
 note(join(', ', map { "$_: $nodes{$_}" } sort keys %nodes));
 cmp_ok($nodes{scan} // 0, '>', ($nodes{explained} // 0) / 4, 'many of the plans score in batches');
+ok($nodes{filter}, '... some have conditions');
 ok($nodes{aggregate}, '... some below an aggregation');
 ok($nodes{gather_merge}, '... and some in parallel workers');
 like($node->safe_psql('postgres', 'SELECT batches, fallbacks_failed FROM maxsim_scorer()'), qr/^[1-9]\d*\|0$/, 'the scorer scored');
