@@ -142,7 +142,7 @@ END $$;
 SELECT key, value FROM jsonb_each_text(explained('', $$ SELECT max(maxsim('[[1,2,3,4]]', d)) FROM docs $$))
 	WHERE key IN ('Custom Plan Provider', 'Documents', 'Batch Windows', 'Host Cache Hits', 'GPU Cache Hits') ORDER BY key;
 SELECT key, value FROM jsonb_each_text(explained('', $$ SELECT count(*) FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 20 $$))
-	WHERE key IN ('Custom Plan Provider', 'Documents', 'Actual Rows', 'Rows Removed by Filter') ORDER BY key;
+	WHERE key IN ('Custom Plan Provider', 'Documents', 'Rows Removed by Filter') ORDER BY key;
 SELECT count(*) FROM jsonb_each_text(explained(', COSTS OFF', $$ SELECT max(maxsim('[[1,2,3,4]]', d)) FROM docs $$))
 	WHERE key IN ('Engine', 'Documents', 'Batch Windows', 'Fetch Time');
 
