@@ -12,6 +12,7 @@
 #include "optimizer/tlist.h"
 
 #include "batch_scan.h"
+#include "batch_volatile.h"
 #include "batch_wrap.h"
 
 /* What is changed of an aggregation: calls in arguments of its aggregates. */
@@ -181,7 +182,8 @@ wrap_input(Plan *plan, bool read_whole, BatchPlanning *planning)
 		if (bms_is_member(column->resno - FirstLowInvalidHeapAttributeNumber, used))
 			calls.wrapping.failed |= !batch_can_keep(&calls.wrapping, column->expr);
 	}
-	if (!calls.found || !batch_can_make_scan(&calls.wrapping) || list_length(calls.wrapping.child_tlist) != calls.ncolumns)
+	if (!calls.found || !batch_can_make_scan(&calls.wrapping) || list_length(calls.wrapping.child_tlist) != calls.ncolumns ||
+		batch_reorders(&(BatchDivision){.plan = plan, .tlist = targetlist, .qual = qual}, planning))
 		return;
 	plan->targetlist = targetlist;
 	plan->qual = qual;

@@ -19,6 +19,7 @@
 
 #include "batch_documents.h"
 #include "batch_scan.h"
+#include "batch_volatile.h"
 #include "batch_wrap.h"
 
 /* No pointer, or one to what lasts. */
@@ -264,23 +265,6 @@ batch_make_scan(Plan *child, List *tlist, const BatchWrapping *wrapping)
 	return plan;
 }
 
-/* Whether a list of expressions has volatile functions, or subqueries, which may have them. */
-static bool
-may_be_volatile(List *list)
-{
-	return contain_volatile_functions((Node *) list) || contain_subplans((Node *) list);
-}
-
-/*
- * Whether volatile functions would be both below, for rows ahead, and in our node: what one of
- * them does may be what another one returns, as with nextval() and currval().
- */
-static bool
-volatile_in_both(List *child_tlist, List *child_qual, List *tlist, List *qual)
-{
-	return (may_be_volatile(child_tlist) || may_be_volatile(child_qual)) && (may_be_volatile(tlist) || may_be_volatile(qual));
-}
-
 /* Puts a node above one that computes calls in its target list. */
 static Plan *
 wrap_target_list(Plan *plan, bool read_whole, BatchPlanning *planning)
@@ -300,7 +284,8 @@ wrap_target_list(Plan *plan, bool read_whole, BatchPlanning *planning)
 			ours->expr = (Expr *) batch_index_var(entry->expr, kept_column_for(&wrapping, entry->expr));
 		tlist = lappend(tlist, ours);
 	}
-	if (!batch_can_make_scan(&wrapping) || volatile_in_both(wrapping.child_tlist, plan->qual, tlist, NIL))
+	if (!batch_can_make_scan(&wrapping) ||
+		batch_reorders(&(BatchDivision){plan, wrapping.child_tlist, plan->qual, tlist, NIL}, planning))
 		return plan;
 	plan->targetlist = wrapping.child_tlist;
 	return batch_make_scan(plan, tlist, &wrapping);
@@ -344,7 +329,8 @@ wrap_filter(Plan *plan, bool read_whole, BatchPlanning *planning)
 		tlist = lappend(tlist, ours);
 	}
 	remaining = list_truncate(list_copy(plan->qual), first);
-	if (!batch_can_make_scan(&wrapping) || volatile_in_both(wrapping.child_tlist, remaining, tlist, qual))
+	if (!batch_can_make_scan(&wrapping) ||
+		batch_reorders(&(BatchDivision){plan, wrapping.child_tlist, remaining, tlist, qual}, planning))
 		return plan;
 	plan->qual = remaining;
 	plan->targetlist = wrapping.child_tlist;

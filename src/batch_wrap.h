@@ -9,11 +9,20 @@
 
 #include "batch_call.h"
 
+/* A node above the one in work. */
+typedef struct BatchAncestor
+{
+	const Plan *plan;
+	bool reads_whole; /* it reads its input to the end before it returns a row */
+	const struct BatchAncestor *above;
+} BatchAncestor;
+
 /* The statement in work. */
 typedef struct BatchPlanning
 {
 	int next_node_id;
 	bool below_gather; /* the plan in work is */
+	const BatchAncestor *ancestors;
 	List *subplans;
 } BatchPlanning;
 

@@ -72,6 +72,12 @@ SELECT count(*), count(*) FILTER (WHERE a = b) AS same FROM (SELECT nextval('tur
 SELECT setval('turn', 1);
 SELECT count(*), count(DISTINCT b) FROM (SELECT currval('turn') AS b FROM docs WHERE nextval('turn') > 0 AND maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1 OFFSET 0) x;
 EXPLAIN (COSTS OFF) SELECT nextval('turn'), currval('turn') FROM docs WHERE maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1;
+-- ... nor is told by what other nodes of the plan do, below and above, unless a sort reads all in between
+SELECT count(*), count(*) FILTER (WHERE a = b) AS same FROM (SELECT a, currval('turn') AS b FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x WHERE maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1 OFFSET 0) y;
+SELECT count(score), sum(currval('turn') - a) AS late FROM (SELECT a, maxsim('[[0,0,0,0,0,0,0,0]]', e) AS score FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x OFFSET 0) y;
+SELECT max(maxsim('[[0,0,0,0,0,0,0,0]]', e)), sum(currval('turn') - a) AS late FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x;
+SELECT count(*) FILTER (WHERE b = a) AS same FROM (SELECT a, (SELECT currval('turn') WHERE score IS NOT NULL) AS b FROM (SELECT (SELECT nextval('turn') WHERE id > 0) AS a, maxsim('[[0,0,0,0,0,0,0,0]]', e) AS score FROM docs WHERE e IS NOT NULL OFFSET 0) x OFFSET 0) y;
+EXPLAIN (COSTS OFF) SELECT a, currval('turn') FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x ORDER BY maxsim('[[0,0,0,0,0,0,0,0]]', e);
 -- ... and it is done, whether the value is used or not
 SELECT setval('turn', 1);
 SELECT count(*) FROM (SELECT nextval('turn') FROM docs WHERE maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1 OFFSET 0) x;
