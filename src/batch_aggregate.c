@@ -12,6 +12,7 @@
 #include "optimizer/tlist.h"
 
 #include "batch_scan.h"
+#include "batch_volatile.h"
 #include "batch_wrap.h"
 
 /* What is changed of an aggregation: calls in arguments of its aggregates. */
@@ -98,13 +99,13 @@ add_columns(Bitmapset *columns, const AttrNumber *numbers, int n)
  * expressions, and to group and to sort by, also in the further steps of grouping sets.
  */
 static Bitmapset *
-used_columns(const Agg *aggregation)
+used_columns(const Agg *aggregation, const List *targetlist, const List *qual)
 {
 	Bitmapset *columns = add_columns(NULL, aggregation->grpColIdx, aggregation->numCols);
 	ListCell *cell;
 
-	pull_varattnos((Node *) aggregation->plan.targetlist, OUTER_VAR, &columns);
-	pull_varattnos((Node *) aggregation->plan.qual, OUTER_VAR, &columns);
+	pull_varattnos((Node *) targetlist, OUTER_VAR, &columns);
+	pull_varattnos((Node *) qual, OUTER_VAR, &columns);
 	foreach (cell, aggregation->chain)
 	{
 		const Agg *step = lfirst(cell);
@@ -120,7 +121,7 @@ used_columns(const Agg *aggregation)
 /*
  * Makes columns NULL that a batch scan returns and its reader does not use.  The planner lets
  * the node below an aggregation return whole rows of its table, which cost that node nothing,
- * but one that keeps them a copy.
+ * but one that keeps them a copy.  What a volatile function does is wanted all the same.
  */
 static void
 drop_columns(Plan *plan, const Bitmapset *used)
@@ -136,7 +137,7 @@ drop_columns(Plan *plan, const Bitmapset *used)
 		TargetEntry *entry = lfirst(cell);
 		Node *expr = (Node *) entry->expr;
 
-		if (!bms_is_member(entry->resno - FirstLowInvalidHeapAttributeNumber, used))
+		if (!bms_is_member(entry->resno - FirstLowInvalidHeapAttributeNumber, used) && !contain_volatile_functions(expr))
 			entry->expr = (Expr *) makeNullConst(exprType(expr), exprTypmod(expr), exprCollation(expr));
 	}
 	/* its child may be another one: arguments of its calls are columns of that */
@@ -154,6 +155,7 @@ wrap_input(Plan *plan, bool read_whole, BatchPlanning *planning)
 	List *targetlist;
 	List *qual;
 	List *tlist = NIL;
+	Bitmapset *used;
 	ListCell *cell;
 
 	foreach (cell, plan->lefttree->targetlist)
@@ -172,7 +174,16 @@ wrap_input(Plan *plan, bool read_whole, BatchPlanning *planning)
 	}
 	targetlist = (List *) split_aggregates((Node *) plan->targetlist, &calls);
 	qual = (List *) split_aggregates((Node *) plan->qual, &calls);
-	if (!calls.found || calls.wrapping.failed || list_length(calls.wrapping.child_tlist) != calls.ncolumns)
+	used = used_columns((const Agg *) plan, targetlist, qual);
+	foreach (cell, calls.wrapping.child_tlist)
+	{
+		TargetEntry *column = lfirst(cell);
+
+		if (bms_is_member(column->resno - FirstLowInvalidHeapAttributeNumber, used))
+			calls.wrapping.failed |= !batch_can_keep(&calls.wrapping, column->expr);
+	}
+	if (!calls.found || !batch_can_make_scan(&calls.wrapping) || list_length(calls.wrapping.child_tlist) != calls.ncolumns ||
+		batch_reorders(&(BatchDivision){.plan = plan, .tlist = targetlist, .qual = qual}, planning))
 		return;
 	plan->targetlist = targetlist;
 	plan->qual = qual;
@@ -190,5 +201,5 @@ void
 batch_wrap_input(Plan *aggregation, bool read_whole, BatchPlanning *planning)
 {
 	wrap_input(aggregation, read_whole, planning);
-	drop_columns(aggregation->lefttree, used_columns((const Agg *) aggregation));
+	drop_columns(aggregation->lefttree, used_columns((const Agg *) aggregation, aggregation->targetlist, aggregation->qual));
 }

@@ -22,11 +22,11 @@ column_may_go(const Plan *plan, AttrNumber n, const List *subplans)
 
 	if (plan == NULL)
 		return false;
+	if (n > 0 && n <= list_length(plan->targetlist)) /* they are numbered by their places */
+		return document_may_go((Node *) ((const TargetEntry *) list_nth(plan->targetlist, n - 1))->expr, plan, subplans);
 	foreach (cell, plan->targetlist)
 	{
-		const TargetEntry *entry = lfirst(cell);
-
-		if ((n == 0 || entry->resno == n) && document_may_go((Node *) entry->expr, plan, subplans))
+		if (document_may_go((Node *) ((const TargetEntry *) lfirst(cell))->expr, plan, subplans))
 			return true;
 	}
 	return false;

@@ -8,7 +8,7 @@
 #include "nodes/plannodes.h"
 
 /*
- * Whether a document that a plan computes by this expression, of a statement with these
+ * Whether a document, or another value, that a plan computes by this expression, of a statement with these
  * subplans, may be gone when the next row is computed.  One of a table that the plan scans
  * stays; what a volatile function returns may point into a table that the function empties
  * or drops at its next call.

@@ -128,11 +128,13 @@ add_batch_scans(Plan *plan, Demand demand, BatchPlanning *planning)
 {
 	Demand below;
 	bool saved_below_gather = planning->below_gather;
+	BatchAncestor self = {.plan = plan, .above = planning->ancestors};
 
 	if (plan == NULL)
 		return NULL;
 	check_stack_depth();
 	below = demand_below(plan, demand);
+	self.reads_whole = demand_below(plan, ROWS_SOME) == ROWS_WHOLE;
 	switch (nodeTag(plan))
 	{
 		case T_LockRows:
@@ -140,6 +142,12 @@ add_batch_scans(Plan *plan, Demand demand, BatchPlanning *planning)
 		case T_CustomScan:
 		case T_ForeignScan:
 			return plan;
+		default:
+			break;
+	}
+	planning->ancestors = &self;
+	switch (nodeTag(plan))
+	{
 		case T_Append:
 			add_to_list(((Append *) plan)->appendplans, demand, planning);
 			break;
@@ -160,6 +168,7 @@ add_batch_scans(Plan *plan, Demand demand, BatchPlanning *planning)
 
 	if (IsA(plan, Agg) && below != ROWS_SOME && plan->lefttree != NULL && plan->lefttree->plan_rows >= MIN_ROWS)
 		batch_wrap_input(plan, below == ROWS_WHOLE, planning);
+	planning->ancestors = self.above;
 	if (demand == ROWS_SOME || !computes_rows(plan) || rows_of_calls(plan) < MIN_ROWS)
 		return plan;
 	return batch_wrap_rows(plan, demand == ROWS_WHOLE, planning);

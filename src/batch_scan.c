@@ -14,6 +14,7 @@
 #include "access/sysattr.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "optimizer/optimizer.h"
 #include "utils/memutils.h"
@@ -278,6 +279,7 @@ next_row(CustomScanState *node)
 			if (state->nrows == 0 || state->next == state->nrows)
 				return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
 		}
+		CHECK_FOR_INTERRUPTS();
 		ResetExprContext(econtext);
 		fill_scan_tuple(state, state->next++);
 		state->ndone++;

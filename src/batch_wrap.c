@@ -9,15 +9,25 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/htup_details.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
+#include "utils/lsyscache.h"
 
 #include "batch_documents.h"
 #include "batch_scan.h"
+#include "batch_volatile.h"
 #include "batch_wrap.h"
+
+/* No pointer, or one to what lasts. */
+bool
+batch_can_keep(const BatchWrapping *wrapping, Expr *expr)
+{
+	return get_typlen(exprType((Node *) expr)) != -1 || !document_may_go((Node *) expr, wrapping->plan, wrapping->planning->subplans);
+}
 
 /* The column of the child that computes an expression. */
 static int
@@ -34,6 +44,14 @@ column_for(BatchWrapping *wrapping, Expr *expr)
 		wrapping->child_tlist = lappend(wrapping->child_tlist, entry);
 	}
 	return entry->resno;
+}
+
+/* The same, if its value is kept while further rows are read. */
+static int
+kept_column_for(BatchWrapping *wrapping, Expr *expr)
+{
+	wrapping->failed |= !batch_can_keep(wrapping, expr);
+	return column_for(wrapping, expr);
 }
 
 Var *
@@ -71,13 +89,13 @@ batch_score_var(BatchWrapping *wrapping, Node *node, const BatchCall *call)
 
 	if (score != NULL)
 		return score;
-	if (n == BATCH_SCAN_FUNCTIONS || document_may_go((Node *) call->document, wrapping->plan, wrapping->planning->subplans))
+	if (n == BATCH_SCAN_FUNCTIONS)
 	{
 		wrapping->failed = true;
 		return node;
 	}
 	wrapping->calls = lappend(wrapping->calls, node);
-	wrapping->columns = lappend_int(wrapping->columns, column_for(wrapping, call->document));
+	wrapping->columns = lappend_int(wrapping->columns, kept_column_for(wrapping, call->document));
 	wrapping->queries = lappend_int(wrapping->queries, column_if_of_row(wrapping, call->query));
 	wrapping->weights = lappend_int(wrapping->weights, column_if_of_row(wrapping, call->weights));
 	return (Node *) batch_index_var((Expr *) node, BATCH_SCORE_PLACEHOLDER + n);
@@ -93,7 +111,8 @@ is_of_its_node(const Node *node)
 
 /*
  * expression_tree_mutator: what our node computes of an expression that it may not have to
- * compute.  Nothing is computed ahead but the columns in it.
+ * compute.  Nothing is computed ahead but the columns in it, and no whole row of a table, which
+ * has its documents fetched.
  */
 static Node *
 defer(Node *node, void *context)
@@ -106,13 +125,13 @@ defer(Node *node, void *context)
 	score = known_score(wrapping, node);
 	if (score != NULL)
 		return score;
-	if (is_of_its_node(node) || (IsA(node, Var) && document_may_go(node, wrapping->plan, wrapping->planning->subplans)))
+	if (is_of_its_node(node) || (IsA(node, Var) && ((Var *) node)->varattno == 0))
 	{
 		wrapping->failed = true;
 		return node;
 	}
 	if (IsA(node, Var))
-		return (Node *) batch_index_var((Expr *) node, column_for(wrapping, (Expr *) node));
+		return (Node *) batch_index_var((Expr *) node, kept_column_for(wrapping, (Expr *) node));
 	return expression_tree_mutator(node, defer, context);
 }
 
@@ -144,7 +163,7 @@ split(Node *node, void *context)
 	if (batch_call_read(node, &call))
 		return batch_score_var(wrapping, node, &call);
 	if (IsA(node, Var))
-		return (Node *) batch_index_var((Expr *) node, column_for(wrapping, (Expr *) node));
+		return (Node *) batch_index_var((Expr *) node, kept_column_for(wrapping, (Expr *) node));
 	if (is_of_its_node(node))
 	{
 		wrapping->failed = true;
@@ -157,7 +176,7 @@ split(Node *node, void *context)
 	{
 		if (!contain_var_clause(node))
 			return node;
-		return (Node *) batch_index_var((Expr *) node, column_for(wrapping, (Expr *) node));
+		return (Node *) batch_index_var((Expr *) node, kept_column_for(wrapping, (Expr *) node));
 	}
 	return expression_tree_mutator(node, split, context);
 }
@@ -178,6 +197,13 @@ static Expr *
 column_expr(const CustomScan *scan, int column)
 {
 	return copyObject(((TargetEntry *) list_nth(scan->custom_scan_tlist, column - 1))->expr);
+}
+
+/* With calls to make, and columns that a row can have: a join may return more. */
+bool
+batch_can_make_scan(const BatchWrapping *wrapping)
+{
+	return !wrapping->failed && wrapping->calls != NIL && list_length(wrapping->child_tlist) <= MaxTupleAttributeNumber;
 }
 
 /* The node above child, which computes tlist from child's rows and the scores. */
@@ -255,10 +281,11 @@ wrap_target_list(Plan *plan, bool read_whole, BatchPlanning *planning)
 		if (batch_call_within((Node *) entry->expr))
 			ours->expr = (Expr *) split((Node *) entry->expr, &wrapping);
 		else
-			ours->expr = (Expr *) batch_index_var(entry->expr, column_for(&wrapping, entry->expr));
+			ours->expr = (Expr *) batch_index_var(entry->expr, kept_column_for(&wrapping, entry->expr));
 		tlist = lappend(tlist, ours);
 	}
-	if (wrapping.failed || wrapping.calls == NIL)
+	if (!batch_can_make_scan(&wrapping) ||
+		batch_reorders(&(BatchDivision){plan, wrapping.child_tlist, plan->qual, tlist, NIL}, planning))
 		return plan;
 	plan->targetlist = wrapping.child_tlist;
 	return batch_make_scan(plan, tlist, &wrapping);
@@ -287,6 +314,7 @@ wrap_filter(Plan *plan, bool read_whole, BatchPlanning *planning)
 	int ncolumns;
 	List *qual = list_make1(split(list_nth(plan->qual, first), &wrapping));
 	List *tlist = NIL;
+	List *remaining;
 	ListCell *cell;
 	Plan *scan;
 
@@ -300,9 +328,11 @@ wrap_filter(Plan *plan, bool read_whole, BatchPlanning *planning)
 		ours->expr = (Expr *) defer((Node *) entry->expr, &wrapping);
 		tlist = lappend(tlist, ours);
 	}
-	if (wrapping.failed)
+	remaining = list_truncate(list_copy(plan->qual), first);
+	if (!batch_can_make_scan(&wrapping) ||
+		batch_reorders(&(BatchDivision){plan, wrapping.child_tlist, remaining, tlist, qual}, planning))
 		return plan;
-	plan->qual = list_truncate(plan->qual, first);
+	plan->qual = remaining;
 	plan->targetlist = wrapping.child_tlist;
 	scan = batch_make_scan(plan, tlist, &wrapping);
 	ncolumns = list_length(wrapping.child_tlist);

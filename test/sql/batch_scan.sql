@@ -82,6 +82,16 @@ EXPLAIN (COSTS OFF, VERBOSE) SELECT grp, max(maxsim('[[0,1,0,1]]', d)) FROM docs
 SELECT grp, max(maxsim('[[0,1,0,1]]', d)), count(*) FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 20 GROUP BY grp ORDER BY grp;
 EXPLAIN (COSTS OFF) SELECT x.id FROM docs x LEFT JOIN queries ON qid = x.id WHERE COALESCE(maxsim(q, x.d), 5) > 2;
 
+-- a whole row has its documents fetched: not ahead of the condition
+EXPLAIN (COSTS OFF) SELECT docs FROM docs WHERE maxsim('[[1,2,3,4]]', d) > 22;
+EXPLAIN (COSTS OFF) SELECT docs, maxsim('[[1,2,3,4]]', d) FROM docs;
+-- a join may return more columns than a row has
+SELECT format('CREATE TABLE %s AS SELECT id, d, %s FROM docs WHERE id < 20', t, string_agg(format('id AS %s%s', t, i), ', ' ORDER BY i))
+	FROM generate_series(1, 900) i, unnest(ARRAY['one', 'two']) t GROUP BY t \gexec
+ANALYZE one, two;
+SELECT 'SELECT count(*), sum(array_length(a, 1)) FROM (SELECT ARRAY[' || string_agg(format('one%s + two%s', i, i), ', ') || ']
+	AS a FROM one LEFT JOIN two USING (id) WHERE COALESCE(maxsim($$[[1,2,3,4]]$$, two.d), 5) > -1000 OFFSET 0) x' FROM generate_series(1, 900) i \gexec
+
 -- what COALESCE, CASE, AND and OR always compute
 EXPLAIN (COSTS OFF, VERBOSE) SELECT COALESCE(maxsim('[[1,2,3,4]]', d), id), CASE WHEN maxsim('[[1,2,3,4]]', d) > 20 THEN a END, maxsim('[[1,2,3,4]]', d) > 2 OR id / 0 > 1 FROM docs;
 SELECT id, COALESCE(maxsim('[[1,2,3,4]]', d), -id), CASE WHEN maxsim('[[1,2,3,4]]', d) > 20 THEN id / grp END,

@@ -49,6 +49,39 @@ EXPLAIN (COSTS OFF) SELECT max(maxsim('[[1,0,0,0,0,0,0,0]]', e)) FROM (SELECT on
 SELECT count(maxsim('[[1,0,0,0,0,0,0,0]]', e)) FROM (SELECT one(n) AS e FROM generate_series(1, 20) n OFFSET 0) x;
 -- the aggregate fetches a document at once
 SELECT cardinality(maxsim_topk((SELECT q FROM query), id, e, 500)) FROM (SELECT id, e FROM generate_series(1, 20) n, emptying(n) OFFSET 0) x;
+-- so are its values of other types kept for no longer, if they are pointers
+CREATE FUNCTION noted(n integer) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	answer text;
+BEGIN
+	TRUNCATE notes;
+	INSERT INTO notes SELECT string_agg(md5(n::text || i), '') FROM generate_series(1, 300) i;
+	SELECT note INTO answer FROM notes;
+	RETURN answer;
+END $$;
+CREATE TEMP TABLE notes (note text);
+ALTER TABLE notes ALTER note SET STORAGE EXTERNAL;
+EXPLAIN (COSTS OFF) SELECT id, noted(id::integer), maxsim('[[1,0,0,0,0,0,0,0]]', e) FROM docs;
+SELECT count(DISTINCT note), sum(length(note)), count(score) FROM (SELECT noted(id::integer) AS note, maxsim('[[1,0,0,0,0,0,0,0]]', e) AS score FROM docs OFFSET 0) x;
+SELECT count(*) FROM (SELECT id, e, noted(id::integer) AS note FROM docs OFFSET 0) x WHERE maxsim('[[1,0,0,0,0,0,0,0]]', e) < length(note);
+SELECT max(length(note)), count(maxsim('[[1,0,0,0,0,0,0,0]]', e)) FROM (SELECT id, e, noted(id::integer) AS note FROM docs OFFSET 0) x;
+EXPLAIN (COSTS OFF) SELECT id, random(), maxsim('[[1,0,0,0,0,0,0,0]]', e) FROM docs;
+-- what one of them does, the next one in the row is told, which none is where rows are read ahead between them
+CREATE SEQUENCE turn;
+SELECT count(*), count(*) FILTER (WHERE a = b) AS same FROM (SELECT nextval('turn') AS a, maxsim('[[0,0,0,0,0,0,0,0]]', e) + currval('turn') AS b FROM docs WHERE e IS NOT NULL OFFSET 0) x;
+SELECT setval('turn', 1);
+SELECT count(*), count(DISTINCT b) FROM (SELECT currval('turn') AS b FROM docs WHERE nextval('turn') > 0 AND maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1 OFFSET 0) x;
+EXPLAIN (COSTS OFF) SELECT nextval('turn'), currval('turn') FROM docs WHERE maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1;
+-- ... nor is told by what other nodes of the plan do, below and above, unless a sort reads all in between
+SELECT count(*), count(*) FILTER (WHERE a = b) AS same FROM (SELECT a, currval('turn') AS b FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x WHERE maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1 OFFSET 0) y;
+SELECT count(score), sum(currval('turn') - a) AS late FROM (SELECT a, maxsim('[[0,0,0,0,0,0,0,0]]', e) AS score FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x OFFSET 0) y;
+SELECT max(maxsim('[[0,0,0,0,0,0,0,0]]', e)), sum(currval('turn') - a) AS late FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x;
+SELECT count(*) FILTER (WHERE b = a) AS same FROM (SELECT a, (SELECT currval('turn') WHERE score IS NOT NULL) AS b FROM (SELECT (SELECT nextval('turn') WHERE id > 0) AS a, maxsim('[[0,0,0,0,0,0,0,0]]', e) AS score FROM docs WHERE e IS NOT NULL OFFSET 0) x OFFSET 0) y;
+EXPLAIN (COSTS OFF) SELECT a, currval('turn') FROM (SELECT nextval('turn') AS a, e FROM docs OFFSET 0) x ORDER BY maxsim('[[0,0,0,0,0,0,0,0]]', e);
+-- ... and it is done, whether the value is used or not
+SELECT setval('turn', 1);
+SELECT count(*) FROM (SELECT nextval('turn') FROM docs WHERE maxsim('[[0,0,0,0,0,0,0,0]]', e) > -1 OFFSET 0) x;
+SELECT last_value FROM turn;
 -- where it returns the query, or ids, documents are read ahead
 EXPLAIN (COSTS OFF) SELECT maxsim(q, e) FROM one(3) q, docs;
 EXPLAIN (COSTS OFF) SELECT maxsim('[[1,0,0,0,0,0,0,0]]', d.e) FROM emptying(3) x JOIN docs d ON d.id % 50 = x.id;

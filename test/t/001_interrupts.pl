@@ -30,6 +30,7 @@ $node->safe_psql(
 	CREATE TABLE unsorted (ids bigint[]);
 	ALTER TABLE unsorted ALTER ids SET STORAGE EXTERNAL;
 	INSERT INTO unsorted SELECT array_agg(i * 7919 % 6000011 ORDER BY i) FROM generate_series(1, 6000000::bigint) i;
+	CREATE TABLE points AS SELECT i AS id, '[[1]]'::multivec AS emb FROM generate_series(1, 5000) i;
 	-- little to read, and 128 million values
 	CREATE TABLE signs AS SELECT multivec(decode(repeat('a5', 16 * 1000000), 'hex'), 128, 'b1') AS emb;
 	CREATE TABLE queries AS SELECT n, ones(n) AS q FROM unnest(ARRAY[32, 128, 2000]) n;
@@ -43,6 +44,8 @@ my %statements = (
 	'plain SQL over many documents' => sprintf("SELECT sum(maxsim($query, emb)) FROM many", 128),
 	'many documents of a tensor' => sprintf(
 		"SELECT flash_maxsim_rerank_direct($query, (SELECT emb FROM huge), ARRAY(SELECT i::bigint FROM generate_series(1, 200000) i), ARRAY(SELECT 1030::bigint FROM generate_series(1, 200000)), 1030)", 128),
+	# the library is loaded by the literal, so that the plan scores in batches
+	'a condition behind scores' => q{SELECT count(*) FROM points WHERE CASE WHEN maxsim('[[1]]', emb) > 0 THEN length(rpad('', 1000000 + id, 'ab')) = 0 END},
 	# not scoring, but as long
 	'encoding a huge document' => q{SELECT sum(cardinality(maxsim_fde_document(emb, 10, 128, 20))) FROM huge, generate_series(1, 20)},
 	'pooling a long document' => q{SELECT sum(multivec_ntokens(multivec_pool(multivec_slice(emb, 1 + g, 8192), 2))) FROM huge, generate_series(1, 20) g},

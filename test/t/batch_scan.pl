@@ -324,6 +324,10 @@ sub statement
 		sub { ("SELECT id, s FROM (SELECT id, maxsim($q, d, (SELECT w_of($q, 1) OFFSET 0)) AS s FROM docs) x WHERE s > 1 ORDER BY s$o, id$l", 1) },
 		sub { ("SELECT x.id, y.id, maxsim(x.e, y.d, w_of(x.e, y.id)), maxsim_mean(y.e, x.e) FROM docs x JOIN docs y ON y.grp = x.grp WHERE multivec_ntokens(x.e) > 0 AND multivec_ntokens(y.e) > 0 AND x.id < 12", 0) },
 		sub { ("PREPARE p(multivec, int) AS SELECT id, maxsim_mean(\$1, d, w_of(\$1, \$2)) AS s FROM docs ORDER BY s$o, id$l; EXECUTE p($q, 3); EXECUTE p($q, 30); EXECUTE p($q, NULL); DEALLOCATE p", 1) },
+		# what volatile functions do is done for the same rows, in their order
+		sub { ("BEGIN; CREATE SEQUENCE n; SELECT id, nextval('n'), $m + currval('n') FROM docs$w; SELECT count(*) FROM (SELECT nextval('n'), wide FROM docs WHERE " . condition($t) . " OFFSET 0) x; SELECT last_value FROM n; ROLLBACK", 0) },
+		sub { ("BEGIN; CREATE SEQUENCE n; SELECT id, currval('n') FROM docs WHERE nextval('n') % 3 > 0 AND " . condition($t) . "; ROLLBACK", 0) },
+		sub { ("SELECT id, x, x.ctid FROM docs x WHERE " . condition($t, 'x'), 0) },
 		# below an aggregation the scan of broad has all its columns, of which some are used
 		(map { \&aggregation } 1 .. 12),
 	);
