@@ -255,7 +255,7 @@ run_case(const MaxsimEngine *engine, int kind, const Shape *shape, bool stream)
 	MaxsimQuery query = {tokens, NULL, shape->query, shape->dim, kind == SIGNS};
 	void *memory = malloc(engine->prepared_size(&query, format));
 	static float scores[MAX_BATCH];
-	MaxsimBatch batch = {NULL, documents, 16, scores, NULL, NULL};
+	MaxsimBatch batch = {.documents = documents, .ndocuments = 16, .scores = scores};
 	char message[MAXSIM_MESSAGE_SIZE];
 	double rates[MAX_ROUNDS];
 	double shares[MAX_ROUNDS];

@@ -56,7 +56,7 @@ static double
 time_documents(const MaxsimEngine *engine, MaxsimPrepared *query, const MaxsimDocument *documents, uint32_t ndocuments)
 {
 	static float scores[BATCH];
-	MaxsimBatch batch = {query, NULL, 0, scores, NULL, NULL};
+	MaxsimBatch batch = {.query = query, .scores = scores};
 	double start = now();
 	double elapsed;
 	long n = 0;

@@ -77,7 +77,7 @@ score_format(ScorerMapping *mapping, ScorerSlot *slot, MaxsimFormat format, uint
 	size_t size = query.ntokens > 0 ? engine->prepared_size(&query, format) : 1;
 	void *memory = size == 0 ? NULL : malloc(size);
 	MaxsimDocument *documents = malloc(n * sizeof(MaxsimDocument));
-	MaxsimBatch batch = {NULL, documents, n, scorer_scores(slot) + first, is_abandoned, slot};
+	MaxsimBatch batch = {.documents = documents, .ndocuments = n, .scores = scorer_scores(slot) + first, .interrupt = is_abandoned, .interrupt_arg = slot};
 	MaxsimStatus status = MAXSIM_OUT_OF_MEMORY;
 
 	if (memory == NULL || documents == NULL)

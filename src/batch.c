@@ -17,10 +17,11 @@
 #include "toast.h"
 
 /*
- * Documents that lie in their rows cost no more than a copy, and mostly little to score.  For
- * the CPU so many bytes of them are gathered: they are still in its nearest caches then.
+ * For the CPU so many bytes are gathered, which are still in its nearest caches then, of
+ * documents that cost no more than a copy: those that lie in their rows, and those that lie one
+ * after another in TOAST, of which the next ones come nearer while these are scored.
  */
-#define IN_ROW_FILL (128 * 1024)
+#define NEAR_FILL (128 * 1024)
 
 /*
  * Where there is a cache, documents in TOAST wait for so many others before they are looked
@@ -312,16 +313,25 @@ fetch_again(void *arg, const CacheKey *key)
 	return elements;
 }
 
-/* What is gathered before it is scored, where such a document is the next one. */
-static Size
-fill_for(const Batch *batch, const Payload *payload)
+/* Has what was gathered scored, if it is enough, or if another document would not fit. */
+static void
+make_room(Batch *batch, const Payload *payload)
 {
-	const BatchBuffers *buffers = &batch->buffers;
-	Size fill = buffers->current->fill;
+	BatchBuffers *buffers = &batch->buffers;
+	Size used = buffers->current->used + payload->size + 2 * BUFFER_ALIGNMENT;
+	bool enough = false;
 
-	if (payload->memory == NULL || buffers->use_scorer || buffers->load != NULL)
-		return fill;
-	return Min(fill, IN_ROW_FILL);
+	if (used > NEAR_FILL && !buffers->use_scorer && buffers->load == NULL)
+	{
+		buffers->ahead = toast_ahead(&batch->reader, &buffers->ahead_size);
+		enough = payload->memory != NULL || buffers->ahead != NULL;
+	}
+	if (enough || used > buffers->current->fill)
+	{
+		buffers_flush(buffers);
+		toast_mark(&batch->reader);
+	}
+	buffers->ahead = NULL;
 }
 
 /* Brings a document that fits into the buffer, and puts it on its list. */
@@ -333,8 +343,7 @@ gather(Batch *batch, int64 id, const Payload *payload, const CacheKey *key)
 	char *elements;
 	Shape shape;
 
-	if (batch->buffers.current->used + payload->size + 2 * BUFFER_ALIGNMENT > fill_for(batch, payload))
-		buffers_flush(&batch->buffers);
+	make_room(batch, payload);
 	buffer = batch->buffers.current;
 	batch->buffers.id = id;
 	elements = (char *) TYPEALIGN(BUFFER_ALIGNMENT, buffer->memory + buffer->used + VARHDRSZ + header_size);

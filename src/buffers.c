@@ -142,7 +142,7 @@ score(BatchBuffers *buffers, int format, const MaxsimDocument *documents, uint32
 	instr_time start;
 
 	stats_start(&start);
-	query_score(buffers->query, format, documents, n, scores);
+	query_score(buffers->query, format, documents, n, scores, buffers->ahead, buffers->ahead_size);
 	stats_stop(&buffers->stats, STATS_SCORE_TIME, start);
 	buffers->stats.counts[STATS_DOCUMENTS_CPU] += n;
 }

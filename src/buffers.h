@@ -88,7 +88,9 @@ typedef struct BatchBuffers
 	void *deliver_arg;
 	BatchFetch fetch;
 	void *fetch_arg;
-	int64 id; /* of the document in work, for errors */
+	int64 id;          /* of the document in work, for errors */
+	const char *ahead; /* memory that is read next, when the buffer has been scored; NULL: not known */
+	Size ahead_size;
 	Stats stats;
 
 	BatchBuffer pair[2]; /* the second one only with the scorer */

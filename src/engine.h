@@ -106,6 +106,13 @@ typedef struct MaxsimBatch
 	float *scores;             /* out: [ndocuments], in the order of documents */
 	MaxsimInterrupt interrupt; /* NULL: never interrupted */
 	void *interrupt_arg;
+
+	/*
+	 * What the caller will read next, for engines that can bring memory nearer while they
+	 * compute.  It is not read, and need not be there.  NULL: that is not known.
+	 */
+	const char *ahead;
+	size_t ahead_size;
 } MaxsimBatch;
 
 /*

@@ -49,6 +49,10 @@ struct MaxsimPrepared
 	char *wide;      /* [height][MAXSIM_PANEL] */
 	uint64_t work;   /* multiply-adds since the interrupt callback was called */
 	bool folded;     /* any document token since begin() */
+
+	/* what the caller will read next; NULL: not known, and the next document's tile is prefetched */
+	const char *ahead;
+	size_t ahead_step; /* bytes a dimension of a tile and group */
 };
 
 /* Where the parts of a prepared query begin, in bytes. */
@@ -305,8 +309,8 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 	size_t i;
 	MaxsimTile tile;
 
-	tile.prefetch = prefetch;
-	tile.prefetch_step = prepared->prefetch_step;
+	tile.prefetch = prepared->ahead != NULL ? prepared->ahead : prefetch;
+	tile.prefetch_step = prepared->ahead != NULL ? prepared->ahead_step : prepared->prefetch_step;
 	tile.starts = rows;
 	tile.row_size = prepared->row_size;
 	tile.wide = prepared->wide;
@@ -343,6 +347,8 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 			}
 		}
 	}
+	if (prepared->ahead != NULL)
+		prepared->ahead = tile.prefetch;
 	return MAXSIM_OK;
 }
 
@@ -377,6 +383,7 @@ fold_slice(MaxsimPrepared *prepared, const char *tokens, uint32_t ntokens, const
 static MaxsimStatus
 fold(MaxsimPrepared *prepared, const void *tokens, uint32_t ntokens, MaxsimInterrupt interrupt, void *interrupt_arg)
 {
+	prepared->ahead = NULL;
 	return fold_slice(prepared, tokens, ntokens, tokens, interrupt, interrupt_arg);
 }
 
@@ -409,6 +416,24 @@ finish(const MaxsimPrepared *prepared)
 	return (float) ((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
+/* Spreads what lies ahead over the batch's tiles, a cache line a step at the most. */
+static void
+look_ahead(MaxsimPrepared *prepared, const MaxsimBatch *batch)
+{
+	const uint32_t height = prepared->method->height;
+	uint64_t ntiles = 0;
+	uint32_t i;
+
+	for (i = 0; i < batch->ndocuments; i++)
+		ntiles += batch->documents[i].ntokens / height + (batch->documents[i].ntokens % height != 0);
+	if (ntiles == 0)
+		return;
+	prepared->ahead = batch->ahead;
+	prepared->ahead_step = batch->ahead_size / (ntiles * prepared->dim * prepared->ngroups) + 1;
+	if (prepared->ahead_step > CACHE_LINE)
+		prepared->ahead_step = CACHE_LINE;
+}
+
 /*
  * Scores the documents in the order given.  That the address of the next one is
  * known keeps memory busy across documents.
@@ -420,6 +445,9 @@ score(const MaxsimBatch *batch)
 	const MaxsimDocument *document = batch->documents;
 	uint32_t i;
 
+	prepared->ahead = NULL;
+	if (batch->ahead != NULL)
+		look_ahead(prepared, batch);
 	for (i = 0; i < batch->ndocuments; i++, document++)
 	{
 		/* an empty document's address may be NULL, and is nothing to prefetch */

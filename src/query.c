@@ -124,9 +124,17 @@ query_check_interrupts(void *arg)
 
 void
 query_score(PreparedQuery *query, MaxsimFormat format, const MaxsimDocument *documents,
-			uint32 ndocuments, float *scores)
+			uint32 ndocuments, float *scores, const char *ahead, Size ahead_size)
 {
-	MaxsimBatch batch = {query_prepared(query, format), documents, ndocuments, scores, query_check_interrupts, NULL};
+	MaxsimBatch batch = {
+		.query = query_prepared(query, format),
+		.documents = documents,
+		.ndocuments = ndocuments,
+		.scores = scores,
+		.interrupt = query_check_interrupts,
+		.ahead = ahead,
+		.ahead_size = ahead_size,
+	};
 
 	if (query->engine->score(&batch) != MAXSIM_OK)
 		elog(ERROR, "engine \"%s\" stopped without being asked to", query->engine->name);
@@ -139,7 +147,7 @@ query_score_one(PreparedQuery *query, const Tokens *document)
 	float score;
 
 	tokens_check_dims(query->query.dim, document->dim);
-	query_score(query, document->format, &one, 1, &score);
+	query_score(query, document->format, &one, 1, &score, NULL, 0);
 	return query_check_score(score);
 }
 

@@ -39,7 +39,8 @@ typedef struct PreparedQuery
  *					memory context must last as long; weights as above.
  * query_check_format	An error if such documents cannot be scored for the query.
  * query_prepared	The query as the engine wants it for documents of format.
- * query_score		Scores documents of one format; interrupts are honoured.
+ * query_score		Scores documents of one format; interrupts are honoured.  What will be read
+ *					next may be said; NULL: nothing.
  * query_score_one	The score of one document that is not empty.
  * query_result		What the kind of score makes of a sum.
  */
@@ -48,7 +49,7 @@ extern void query_init(PreparedQuery *query, const Tokens *tokens, ArrayType *we
 extern void query_check_format(const PreparedQuery *query, MaxsimFormat format);
 extern MaxsimPrepared *query_prepared(PreparedQuery *query, MaxsimFormat format);
 extern void query_score(PreparedQuery *query, MaxsimFormat format, const MaxsimDocument *documents,
-						uint32 ndocuments, float *scores);
+						uint32 ndocuments, float *scores, const char *ahead, Size ahead_size);
 extern float query_score_one(PreparedQuery *query, const Tokens *document);
 extern float query_result(const PreparedQuery *query, float sum);
 

@@ -88,7 +88,7 @@ score_documents(const Tokens *query_tokens, ArrayType *weights, const Tokens *te
 	ARR_LBOUND(result)
 	[0] = 1;
 	scores = (float *) ARR_DATA_PTR(result);
-	query_score(&query, tensor->format, documents, n, scores);
+	query_score(&query, tensor->format, documents, n, scores, NULL, 0);
 	for (int i = 0; i < n; i++)
 	{
 		if (documents[i].ntokens > 0)

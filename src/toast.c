@@ -54,6 +54,18 @@ toast_fetch(ToastReader *reader, const struct varatt_external *pointer,
 }
 
 void
+toast_mark(ToastReader *reader)
+{
+	reader->mark = reader->block;
+}
+
+const char *
+toast_ahead(const ToastReader *reader, Size *size)
+{
+	return reader->relation != NULL && reader->is_heap ? toast_heap_ahead(reader, size) : NULL;
+}
+
+void
 toast_close(ToastReader *reader)
 {
 	if (reader->relation != NULL)

@@ -20,6 +20,7 @@ typedef struct ToastReader
 	BlockNumber block;       /* of the last page read */
 	Buffer buffer;           /* that it was in */
 	bool side_by_side;       /* it was where it was expected after the one before */
+	BlockNumber mark;        /* that of toast_mark */
 	TransactionId committed; /* one that is known to be */
 	bool in_order;           /* the last value began not far behind */
 } ToastReader;
@@ -29,6 +30,9 @@ typedef struct ToastReader
  *						what toast_fetch takes; then *pointer says where, and *size is
  *						its size in bytes without its varlena header.
  * toast_fetch			Bytes offset to offset + length - 1 of those to out.
+ * toast_ahead			Where values lie one after another, in buffers side by side, the memory in which
+ *						the next ones are expected, as many bytes as the reader has passed since
+ *						toast_mark; else NULL.  There may be anything: it is for prefetching.
  * toast_close			Closes what the reader has open.  An aborting transaction does so
  *						by itself.
  *
@@ -37,6 +41,8 @@ typedef struct ToastReader
 extern bool toast_is_external(const struct varlena *value, struct varatt_external *pointer, uint32 *size);
 extern void toast_fetch(ToastReader *reader, const struct varatt_external *pointer,
 						uint32 offset, uint32 length, char *out);
+extern void toast_mark(ToastReader *reader);
+extern const char *toast_ahead(const ToastReader *reader, Size *size);
 extern void toast_close(ToastReader *reader);
 
 /*
@@ -47,6 +53,7 @@ extern void toast_close(ToastReader *reader);
  */
 extern bool toast_heap_open(ToastReader *reader);
 extern void toast_heap_close(ToastReader *reader);
+extern const char *toast_heap_ahead(const ToastReader *reader, Size *size);
 extern uint32 toast_heap_fetch(ToastReader *reader, const struct varatt_external *pointer,
 							   uint32 offset, uint32 length, char *out);
 

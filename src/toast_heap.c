@@ -44,6 +44,9 @@
 /* Bytes that come together. */
 #define PREFETCH_STEP 64
 
+/* Pages that are said to lie ahead, at the most: more would not stay near until they are read. */
+#define MAX_AHEAD 128
+
 /* A chunk's tuple: its header, these columns without NULLs, and then chunk_data. */
 typedef struct ChunkColumns
 {
@@ -311,6 +314,7 @@ toast_heap_open(ToastReader *reader)
 	reader->nblocks = RelationGetNumberOfBlocks(reader->relation);
 	reader->buffer = InvalidBuffer;
 	reader->side_by_side = false;
+	reader->block = reader->mark = 0;
 	reader->committed = InvalidTransactionId;
 	ItemPointerSetInvalid(&reader->next);
 	reader->in_order = false;
@@ -321,4 +325,15 @@ void
 toast_heap_close(ToastReader *reader)
 {
 	index_close(reader->index, AccessShareLock);
+}
+
+const char *
+toast_heap_ahead(const ToastReader *reader, Size *size)
+{
+	BlockNumber n = reader->block - reader->mark;
+
+	*size = (Size) n * BLCKSZ;
+	if (!reader->in_order || !reader->side_by_side || n == 0 || n > MAX_AHEAD || reader->buffer + (int) n > NBuffers)
+		return NULL;
+	return BufferBlocks + (Size) reader->buffer * BLCKSZ;
 }

@@ -215,6 +215,68 @@ test_out_of_range(const MaxsimEngine *engine)
 	}
 }
 
+/* What is said to lie ahead, wherever that is and however much, changes no score. */
+static void
+test_ahead(const MaxsimEngine *engine, int kind)
+{
+	enum
+	{
+		NDOCUMENTS = 5,
+		DIM = 200,
+		NQUERY = 21
+	};
+	static const uint32_t lengths[NDOCUMENTS] = {1, 30, 0, 13, 64};
+	const MaxsimFormat format = format_of(kind);
+	const size_t row_size = maxsim_row_size(format, DIM);
+	float *values = random_values(64 * DIM);
+	float *query = random_values(NQUERY * DIM);
+	char *rows = allocate(64 * row_size);
+	char *unreadable = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const char *const places[] = {rows, unreadable, (const char *) 64};
+	static const size_t sizes[] = {1, 4096, 1 << 20, (size_t) 1 << 40};
+	MaxsimQuery q = {query, NULL, NQUERY, DIM, kind == SIGNS};
+	MaxsimDocument documents[NDOCUMENTS];
+	float expected[NDOCUMENTS];
+	void *memory;
+	MaxsimPrepared *prepared = prepare(engine, &q, format, &memory);
+	int i;
+	int k;
+
+	put_rows(rows, format, values, 64, DIM);
+	for (i = 0; i < NDOCUMENTS; i++)
+		documents[i] = (MaxsimDocument){rows, lengths[i]};
+	score_batch(engine, prepared, documents, NDOCUMENTS, expected);
+	for (i = 0; i < LENGTHOF(places) * LENGTHOF(sizes); i++)
+	{
+		float scores[NDOCUMENTS] = {0};
+		MaxsimBatch batch = {
+			.query = prepared,
+			.documents = documents,
+			.ndocuments = NDOCUMENTS,
+			.scores = scores,
+			.ahead = places[i % LENGTHOF(places)],
+			.ahead_size = sizes[i / LENGTHOF(places)],
+		};
+		MaxsimStatus status = engine->score(&batch);
+
+		check(status == MAXSIM_OK && memcmp(scores, expected, sizeof(scores)) == 0, "%s %s: %zu bytes ahead at %p change scores",
+			  engine->name, kind_names[kind], batch.ahead_size, (const void *) batch.ahead);
+		/* nor those of what comes after it, in slices */
+		for (k = 0; k < NDOCUMENTS; k++)
+		{
+			engine->begin(prepared);
+			status = engine->fold(prepared, documents[k].tokens, documents[k].ntokens, NULL, NULL);
+			check(status == MAXSIM_OK && engine->finish(prepared) == expected[k], "%s %s: a slice after a batch with bytes ahead",
+				  engine->name, kind_names[kind]);
+		}
+	}
+	free(memory);
+	free(values);
+	free(query);
+	free(rows);
+	munmap(unreadable, 1 << 20);
+}
+
 /* The same document at 64 alignments; its neighbours' bytes do not matter. */
 static void
 test_alignments(const MaxsimEngine *engine, int kind)
@@ -373,7 +435,7 @@ test_interrupts(const MaxsimEngine *engine, int kind, uint32_t nquery, uint32_t 
 	float again[2] = {0};
 	Watch watch = {.last = now_ms()};
 	void *memory;
-	MaxsimBatch batch = {NULL, documents, 2, scores, watch_interrupt, &watch};
+	MaxsimBatch batch = {.documents = documents, .ndocuments = 2, .scores = scores, .interrupt = watch_interrupt, .interrupt_arg = &watch};
 	MaxsimStatus status;
 	double start;
 
@@ -481,6 +543,7 @@ run_cases(const MaxsimEngine *engine)
 		if (kind == MAXSIM_F16 || kind == MAXSIM_BF16)
 			test_all_values(engine, kind);
 		test_alignments(engine, kind);
+		test_ahead(engine, kind);
 		test_interrupts(engine, kind, 32, 128, ntokens);
 		test_interrupts(engine, kind, 3000, 1000, fast ? 100 : 20);
 	}

@@ -128,7 +128,7 @@ void
 score_batch(const MaxsimEngine *engine, MaxsimPrepared *prepared, const MaxsimDocument *documents,
 			uint32_t ndocuments, float *scores)
 {
-	MaxsimBatch batch = {prepared, documents, ndocuments, scores, NULL, NULL};
+	MaxsimBatch batch = {.query = prepared, .documents = documents, .ndocuments = ndocuments, .scores = scores};
 
 	memset(scores, 0xff, ndocuments * sizeof(float));
 	if (engine->score(&batch) != MAXSIM_OK)

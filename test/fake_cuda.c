@@ -528,7 +528,7 @@ maxsim_cuda_wait(MaxsimCudaLane *lane, const float **scores, char message[MAXSIM
 		violation("waiting for no batch on device %d", lane->device->number);
 	if (lane->busy)
 	{
-		MaxsimBatch batch = {lane->query, lane->documents, lane->n, lane->scores, NULL, NULL};
+		MaxsimBatch batch = {.query = lane->query, .documents = lane->documents, .ndocuments = lane->n, .scores = lane->scores};
 
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &lane->done, NULL) != 0)
 			continue;
