@@ -97,7 +97,7 @@ note_found(CacheLoad *load, const CachedDocument *found)
 }
 
 bool
-load_is_first(const CacheLoad *load)
+load_tiers_are_empty(const CacheLoad *load)
 {
 	for (uint32 i = 0; i < ntiers(load); i++)
 	{

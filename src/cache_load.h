@@ -49,7 +49,7 @@ typedef struct CacheLoad
 /*
  * load_tier_missing	NULL, or why nothing can be loaded to the devices, or the host arena.
  * load_init	Starts a load, in the current memory context.
- * load_is_first	Whether there is nothing in the tier.
+ * load_tiers_are_empty	Whether there is no document yet where it loads to.
  * load_count	Counts a document of the source before any is added, which then must have been done
  *				for all of them.
  * load_wants	Whether a document of size bytes is to be fetched and added; else it
@@ -62,7 +62,7 @@ typedef struct CacheLoad
  */
 extern const char *load_tier_missing(bool on_devices);
 extern void load_init(CacheLoad *load, bool on_devices);
-extern bool load_is_first(const CacheLoad *load);
+extern bool load_tiers_are_empty(const CacheLoad *load);
 extern void load_count(CacheLoad *load, const CacheKey *key);
 extern bool load_wants(CacheLoad *load, const CacheKey *key, Size size);
 extern void load_add(CacheLoad *load, const CacheKey *key, MaxsimFormat format, const void *elements,

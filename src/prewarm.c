@@ -144,7 +144,7 @@ load_source(Prewarm *prewarm, bool on_devices)
 	prewarm->progress = progress_begin(prewarm->source->name, expected_rows(prewarm->source, prewarm->ids));
 	PG_TRY();
 	{
-		if (prewarm->source->is_plain && !load_is_first(&prewarm->load))
+		if (prewarm->source->is_plain && !load_tiers_are_empty(&prewarm->load))
 			read_rows(prewarm, count_row);
 		prewarm->batch = batch_begin_load(&prewarm->load, prewarm->source->type, prewarm->source->name);
 		read_rows(prewarm, load_row);
