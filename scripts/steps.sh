@@ -52,7 +52,9 @@ step_finish()
 		failed=1
 	fi
 	if [[ $failed != 0 ]]; then
-		say "---- $name: the end of its output (exit status $status)"
+		say "---- $name: what failed, and the end of its output (exit status $status)"
+		grep -E '^(#  +)?not ok |^# +(Failed test|at ) ' "$log" | awk '!seen[$0]++' | cut -c1-500 | head -n 60 || true
+		say "..."
 		tail -n "${STEP_TAIL:-80}" "$log"
 		say "----"
 	else
