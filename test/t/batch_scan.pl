@@ -160,6 +160,9 @@ sub expression
 		"$call > 0 OR ${a}id % 3 = 0", "abs($call)", "($call, ${a}grp) IS NULL");
 }
 
+# A condition, or conditions, without a join.
+sub unjoined { return $_[0] =~ s/ AND EXISTS \(.*?doc_id = (\w+\.)?id\)//r }
+
 sub order { return pick('', ' ASC', ' DESC', ' DESC NULLS LAST', ' NULLS FIRST') }
 sub limit { return pick('', ' LIMIT 5', ' LIMIT 10', ' LIMIT 1', ' LIMIT 7 OFFSET 3', ' OFFSET 4', ' LIMIT 0', ' FETCH FIRST 6 ROWS WITH TIES', ' LIMIT (SELECT 4)') }
 
@@ -237,6 +240,7 @@ sub statement
 	my ($x, $q, $w, $o, $l, $f) = (expression($t), query_of($t), where($t), order(), limit(), from());
 	my $m = call($t, $q);
 	my $dx = call($t, $q, 'x');
+	my $by_id = '(SELECT * FROM docs ORDER BY id OFFSET 0) docs';
 	my @forms = (
 		sub { ("SELECT id, $m FROM $f$w ORDER BY $m$o, id$l", 1) },
 		sub { ("SELECT id FROM $f$w ORDER BY $m$o, id$l", 1) },
@@ -325,8 +329,9 @@ sub statement
 		sub { ("SELECT x.id, y.id, maxsim(x.e, y.d, w_of(x.e, y.id)), maxsim_mean(y.e, x.e) FROM docs x JOIN docs y ON y.grp = x.grp WHERE multivec_ntokens(x.e) > 0 AND multivec_ntokens(y.e) > 0 AND x.id < 12", 0) },
 		sub { ("PREPARE p(multivec, int) AS SELECT id, maxsim_mean(\$1, d, w_of(\$1, \$2)) AS s FROM docs ORDER BY s$o, id$l; EXECUTE p($q, 3); EXECUTE p($q, 30); EXECUTE p($q, NULL); DEALLOCATE p", 1) },
 		# what volatile functions do is done for the same rows, in their order
-		sub { ("BEGIN; CREATE SEQUENCE n; SELECT id, nextval('n'), $m + currval('n') FROM docs$w; SELECT count(*) FROM (SELECT nextval('n'), wide FROM docs WHERE " . condition($t) . " OFFSET 0) x; SELECT last_value FROM n; ROLLBACK", 0) },
-		sub { ("BEGIN; CREATE SEQUENCE n; SELECT id, currval('n') FROM docs WHERE nextval('n') % 3 > 0 AND " . condition($t) . "; ROLLBACK", 0) },
+		# numbers are given in the order of rows, which is that of ids as long as nothing is joined
+		sub { ("BEGIN; CREATE SEQUENCE n; SELECT id, nextval('n'), $m + currval('n') FROM $by_id" . unjoined($w) . "; SELECT count(*) FROM (SELECT nextval('n'), wide FROM $by_id WHERE " . unjoined(condition($t)) . " OFFSET 0) x; SELECT last_value FROM n; ROLLBACK", 0) },
+		sub { ("BEGIN; CREATE SEQUENCE n; SELECT id, currval('n') FROM $by_id WHERE nextval('n') % 3 > 0 AND " . unjoined(condition($t)) . "; ROLLBACK", 0) },
 		sub { ("SELECT id, x, x.ctid FROM docs x WHERE " . condition($t, 'x'), 0) },
 		# below an aggregation the scan of broad has all its columns, of which some are used
 		(map { \&aggregation } 1 .. 12),
