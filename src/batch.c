@@ -323,7 +323,9 @@ make_room(Batch *batch, const Payload *payload)
 
 	if (used > NEAR_FILL && !buffers->use_scorer && buffers->load == NULL)
 	{
-		buffers->ahead = toast_ahead(&batch->reader, &buffers->ahead_size);
+		/* small batches would come into the host's cache one by one as room is made, and drive out what a scan comes to next */
+		if (!buffers->reading || !cache_has(CACHE_HOST))
+			buffers->ahead = toast_ahead(&batch->reader, &buffers->ahead_size);
 		enough = payload->memory != NULL || buffers->ahead != NULL;
 	}
 	if (enough || used > buffers->current->fill)
