@@ -194,7 +194,7 @@ wrap_input(Plan *plan, bool read_whole, BatchPlanning *planning)
 		tlist = lappend(tlist, makeTargetEntry((Expr *) batch_index_var(call, BATCH_SCORE_PLACEHOLDER + i),
 											   list_length(tlist) + 1, NULL, true));
 	}
-	plan->lefttree = batch_make_scan(plan->lefttree, tlist, &calls.wrapping);
+	plan->lefttree = batch_make_scan(plan->lefttree, tlist, NIL, &calls.wrapping);
 }
 
 void

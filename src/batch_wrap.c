@@ -206,9 +206,9 @@ batch_can_make_scan(const BatchWrapping *wrapping)
 	return !wrapping->failed && wrapping->calls != NIL && list_length(wrapping->child_tlist) <= MaxTupleAttributeNumber;
 }
 
-/* The node above child, which computes tlist from child's rows and the scores. */
+/* The node above child, which computes tlist from child's rows and the scores where qual holds. */
 Plan *
-batch_make_scan(Plan *child, List *tlist, const BatchWrapping *wrapping)
+batch_make_scan(Plan *child, List *tlist, List *qual, const BatchWrapping *wrapping)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	Plan *plan = &scan->scan.plan;
@@ -226,6 +226,7 @@ batch_make_scan(Plan *child, List *tlist, const BatchWrapping *wrapping)
 	plan->allParam = bms_copy(child->allParam);
 	plan->lefttree = child;
 	plan->targetlist = (List *) place_scores((Node *) tlist, &ncolumns);
+	plan->qual = (List *) place_scores((Node *) qual, &ncolumns);
 	scan->methods = &batch_scan_methods;
 #if PG_VERSION_NUM >= 150000
 	scan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
@@ -288,7 +289,7 @@ wrap_target_list(Plan *plan, bool read_whole, BatchPlanning *planning)
 		batch_reorders(&(BatchDivision){plan, wrapping.child_tlist, plan->qual, tlist, NIL}, planning))
 		return plan;
 	plan->targetlist = wrapping.child_tlist;
-	return batch_make_scan(plan, tlist, &wrapping);
+	return batch_make_scan(plan, tlist, NIL, &wrapping);
 }
 
 /* The place of the first condition with calls in a list of them, counted from 0; their number: there is none. */
@@ -311,12 +312,10 @@ wrap_filter(Plan *plan, bool read_whole, BatchPlanning *planning)
 {
 	BatchWrapping wrapping = {.planning = planning, .plan = plan, .read_whole = read_whole};
 	int first = first_condition(plan->qual);
-	int ncolumns;
 	List *qual = list_make1(split(list_nth(plan->qual, first), &wrapping));
 	List *tlist = NIL;
 	List *remaining;
 	ListCell *cell;
-	Plan *scan;
 
 	for (int i = first + 1; i < list_length(plan->qual); i++)
 		qual = lappend(qual, defer(list_nth(plan->qual, i), &wrapping));
@@ -334,10 +333,7 @@ wrap_filter(Plan *plan, bool read_whole, BatchPlanning *planning)
 		return plan;
 	plan->qual = remaining;
 	plan->targetlist = wrapping.child_tlist;
-	scan = batch_make_scan(plan, tlist, &wrapping);
-	ncolumns = list_length(wrapping.child_tlist);
-	scan->qual = (List *) place_scores((Node *) qual, &ncolumns);
-	return scan;
+	return batch_make_scan(plan, tlist, qual, &wrapping);
 }
 
 Plan *

@@ -54,7 +54,8 @@ typedef struct BatchWrapping
  * batch_score_var	Where the score of a call will be; a call that occurs twice is made once.
  * batch_can_keep	Whether the value of an expression can be kept while further rows are read.
  * batch_can_make_scan	Whether what has been gathered can be a node.
- * batch_make_scan	The node above child, which computes tlist from child's rows and the scores.
+ * batch_make_scan	The node above child, which computes tlist from child's rows and the scores, for rows
+ *					that meet qual.
  */
 extern Plan *batch_wrap_rows(Plan *plan, bool read_whole, BatchPlanning *planning);
 extern void batch_wrap_input(Plan *aggregation, bool read_whole, BatchPlanning *planning);
@@ -62,6 +63,6 @@ extern Var *batch_index_var(Expr *expr, int column);
 extern Node *batch_score_var(BatchWrapping *wrapping, Node *node, const BatchCall *call);
 extern bool batch_can_keep(const BatchWrapping *wrapping, Expr *expr);
 extern bool batch_can_make_scan(const BatchWrapping *wrapping);
-extern Plan *batch_make_scan(Plan *child, List *tlist, const BatchWrapping *wrapping);
+extern Plan *batch_make_scan(Plan *child, List *tlist, List *qual, const BatchWrapping *wrapping);
 
 #endif /* MAXSIM_BATCH_WRAP_H */
