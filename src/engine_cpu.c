@@ -352,6 +352,14 @@ fold_tile(MaxsimPrepared *prepared, const char *rows, uint32_t nrows, const char
 	return MAXSIM_OK;
 }
 
+static inline uint32_t
+count_tiles(const MaxsimPrepared *prepared, uint32_t ntokens)
+{
+	const uint32_t height = prepared->method->height;
+
+	return ntokens / height + (ntokens % height != 0);
+}
+
 /*
  * Folds a slice.  Tiles are of two heights that differ by one, so that none is
  * left with a few rows only.  next is where the work after this slice lies.
@@ -360,8 +368,7 @@ static MaxsimStatus
 fold_slice(MaxsimPrepared *prepared, const char *tokens, uint32_t ntokens, const char *next,
 		   MaxsimInterrupt interrupt, void *interrupt_arg)
 {
-	const uint32_t height = prepared->method->height;
-	const uint32_t ntiles = ntokens / height + (ntokens % height != 0);
+	const uint32_t ntiles = count_tiles(prepared, ntokens);
 	const uint32_t nrows = ntiles ? ntokens / ntiles : 0;
 	const uint32_t ntaller = ntokens - ntiles * nrows;
 	uint32_t i;
@@ -420,12 +427,11 @@ finish(const MaxsimPrepared *prepared)
 static void
 look_ahead(MaxsimPrepared *prepared, const MaxsimBatch *batch)
 {
-	const uint32_t height = prepared->method->height;
 	uint64_t ntiles = 0;
 	uint32_t i;
 
 	for (i = 0; i < batch->ndocuments; i++)
-		ntiles += batch->documents[i].ntokens / height + (batch->documents[i].ntokens % height != 0);
+		ntiles += count_tiles(prepared, batch->documents[i].ntokens);
 	if (ntiles == 0)
 		return;
 	prepared->ahead = batch->ahead;
